@@ -2,6 +2,7 @@ package crdwatch
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/observe"
 )
 
 // machineMetrics are KubeVirt's metrics of VMs and VMIs, with its names and labels as far as crdwatch knows them, and
@@ -112,8 +115,8 @@ func (m *machineMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, vmi := range list[*kubevirt.VirtualMachineInstance](i.VMIs) {
 		outdated := ""
-		if image := vmi.Status.LauncherContainerImageVersion; image != "" && i.image != "" && !vmi.IsFinal() {
-			outdated = fmt.Sprint(image != i.image)
+		if vmi.Status.LauncherContainerImageVersion != "" && i.image != "" { // else nobody knows
+			outdated = strconv.FormatBool(observe.Outdated(vmi, i.image))
 		}
 		gauge(m.vmi, 1, vmi.Status.NodeName, vmi.Namespace, vmi.Name, strings.ToLower(string(vmi.Status.Phase)),
 			outdated)
@@ -163,7 +166,8 @@ func (f failures) add(kind, reason string, since metav1.Time) {
 	f[key] = failed{count: known.count + 1, oldest: at}
 }
 
-// statusGroup is how KubeVirt groups what a VM shows as its status.
+// statusGroup is how KubeVirt groups what a VM shows as its status. WaitingForReceiver is in none there either:
+// https://github.com/kubevirt/kubevirt/blob/main/pkg/monitoring/metrics/virt-controller/vmstats_collector.go
 func statusGroup(s kubevirt.VirtualMachinePrintableStatus) string {
 	switch s {
 	case kubevirt.VirtualMachineStatusProvisioning, kubevirt.VirtualMachineStatusStarting,
@@ -189,15 +193,7 @@ func statusGroup(s kubevirt.VirtualMachinePrintableStatus) string {
 // nonEvictable says that a VMI is to be migrated when its node is emptied, and cannot be.
 func nonEvictable(vmi *kubevirt.VirtualMachineInstance) bool {
 	s := vmi.Spec.EvictionStrategy
-	if s == nil || *s != kubevirt.EvictionStrategyLiveMigrate {
-		return false
-	}
-	for _, c := range vmi.Status.Conditions {
-		if c.Type == kubevirt.VirtualMachineInstanceIsMigratable {
-			return c.Status != corev1.ConditionTrue
-		}
-	}
-	return true
+	return s != nil && *s == kubevirt.EvictionStrategyLiveMigrate && !vmi.IsMigratable()
 }
 
 // follow notes the phases that an instance comes to while this process leads.

@@ -1,6 +1,14 @@
 package crdwatch
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -95,11 +103,59 @@ func TestReasonsAreBounded(t *testing.T) {
 		bad[failure{kind: "VirtualMachine", reason: "other"}])
 }
 
-// TestEveryStatusHasItsGroup: the unknown one is for what KubeVirt's API does not have.
+// TestEveryStatusHasItsGroup: those of KubeVirt's API that have none there have none here.
 func TestEveryStatusHasItsGroup(t *testing.T) {
+	groups := map[kubevirt.VirtualMachinePrintableStatus]string{
+		kubevirt.VirtualMachineStatusStopped:                 groupNonRunning,
+		kubevirt.VirtualMachineStatusProvisioning:            groupStarting,
+		kubevirt.VirtualMachineStatusStarting:                groupStarting,
+		kubevirt.VirtualMachineStatusRunning:                 groupRunning,
+		kubevirt.VirtualMachineStatusPaused:                  groupNonRunning,
+		kubevirt.VirtualMachineStatusStopping:                groupNonRunning,
+		kubevirt.VirtualMachineStatusTerminating:             groupNonRunning,
+		kubevirt.VirtualMachineStatusCrashLoopBackOff:        groupError,
+		kubevirt.VirtualMachineStatusMigrating:               groupMigrating,
+		kubevirt.VirtualMachineStatusUnknown:                 groupError,
+		kubevirt.VirtualMachineStatusUnschedulable:           groupError,
+		kubevirt.VirtualMachineStatusErrImagePull:            groupError,
+		kubevirt.VirtualMachineStatusImagePullBackOff:        groupError,
+		kubevirt.VirtualMachineStatusPvcNotFound:             groupError,
+		kubevirt.VirtualMachineStatusDataVolumeError:         groupError,
+		kubevirt.VirtualMachineStatusWaitingForVolumeBinding: groupStarting,
+		kubevirt.VirtualMachineStatusWaitingForReceiver:      groupUnknown,
+	}
+	for status, want := range groups {
+		require.Equal(t, want, statusGroup(status), status)
+	}
 	require.Equal(t, groupUnknown, statusGroup("Whatever"))
-	require.Equal(t, groupNonRunning, statusGroup(kubevirt.VirtualMachineStatusTerminating))
-	require.Equal(t, groupError, statusGroup(kubevirt.VirtualMachineStatusCrashLoopBackOff))
+	require.ElementsMatch(t, statusesOfTheAPI(t), slices.Collect(maps.Keys(groups)))
+}
+
+// statusesOfTheAPI are the constants of KubeVirt's package.
+func statusesOfTheAPI(t *testing.T) (out []kubevirt.VirtualMachinePrintableStatus) {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "kubevirt.io/api/core/v1").Output()
+	require.NoError(t, err)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "types.go"), nil, 0)
+	require.NoError(t, err)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "VirtualMachinePrintableStatus" {
+			return false
+		}
+		for _, value := range spec.Values {
+			literal, ok := value.(*ast.BasicLit)
+			require.True(t, ok)
+			text, err := strconv.Unquote(literal.Value)
+			require.NoError(t, err)
+			out = append(out, kubevirt.VirtualMachinePrintableStatus(text))
+		}
+		return false
+	})
+	return out
 }
 
 // TestTheTimeOfEachPhaseIsMeasured once, though one write brings several.
