@@ -31,8 +31,7 @@ func claimsOf(o any) ([]string, error) {
 
 // observeVMI observes an instance with the claims of its volumes.
 func (i *Informers) observeVMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
-	// Versions are of the whole cluster. Of two observations with the same the one that comes last counts.
-	version := newest(i.Claims.LastSyncResourceVersion(), i.DataVolumes.LastSyncResourceVersion())
+	version := i.claimsVersion()
 	o := observe.VMI(vmi)
 	add := func(volume, name, dataVolume string) {
 		pvc, _ := get[*corev1.PersistentVolumeClaim](i.Claims, vmi.Namespace+"/"+name)
@@ -53,6 +52,20 @@ func (i *Informers) observeVMI(vmi *kubevirt.VirtualMachineInstance) contract.VM
 		add(claims.StateVolume, name, "")
 	}
 	return o
+}
+
+// claimsVersion is that of what is known of claims and DataVolumes. Versions are of the whole cluster. Of two
+// observations with the same the one that comes last counts.
+func (i *Informers) claimsVersion() string {
+	return newest(i.Claims.LastSyncResourceVersion(), i.DataVolumes.LastSyncResourceVersion())
+}
+
+// newest is the newer of two versions; "": nothing has been read.
+func newest(a, b string) string {
+	if a == "" || notNewer(a, b) {
+		return b
+	}
+	return a
 }
 
 // claim sends a claim, or that it is gone, to the instances that have it, and to the VMs that have it made.

@@ -25,8 +25,7 @@ func templatesOf(o any) ([]string, error) {
 
 // observeVM observes a VM with the DataVolumes of its templates.
 func (i *Informers) observeVM(vm *kubevirt.VirtualMachine) contract.VMObservation {
-	// Of two with the same version the one that comes last counts.
-	version := newest(i.Claims.LastSyncResourceVersion(), i.DataVolumes.LastSyncResourceVersion())
+	version := i.claimsVersion()
 	o := observe.VM(vm)
 	for n := range vm.Spec.DataVolumeTemplates {
 		name := vm.Spec.DataVolumeTemplates[n].Name
@@ -47,12 +46,4 @@ func (d *differ) dataVolume(dv *cdi.DataVolume) {
 	for _, vm := range indexed[*kubevirt.VirtualMachine](d.informers.VMs, byTemplate, key) {
 		d.entities.vm.changed(d, cache.MetaObjectToName(vm).String(), change)
 	}
-}
-
-// newest is the newer of two versions; "": nothing has been read.
-func newest(a, b string) string {
-	if a == "" || notNewer(a, b) {
-		return b
-	}
-	return a
 }
