@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"github.com/virtflow/virtflow/deploy/checkout"
 	"github.com/virtflow/virtflow/internal/pki"
 )
 
@@ -182,7 +183,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 // root is the folder of the checkout.
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs("../..")
+	dir, err := checkout.Root()
 	require.NoError(t, err)
 	return dir
 }

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/deploy/checkout"
 )
 
 // Metric is a row of the page.
@@ -27,23 +28,9 @@ type Metric struct {
 // row is how the page names a metric, as far as a registry knows it.
 func (m Metric) row() string { return "`" + m.Name + "` | " + strings.Join(m.Labels, ", ") }
 
-// Root is the repository's, seen from a test of any package.
-func Root() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("looking for the repository: %w", err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "docs", "metrics.md")); err == nil {
-			return dir, nil
-		}
-	}
-	return "", errors.New("no folder above has docs/metrics.md")
-}
-
 // Page reads the rows of docs/metrics.md. A heading "## what it is for (`package`)" begins those of a package.
 func Page() ([]Metric, error) {
-	root, err := Root()
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/virtflow/virtflow/deploy/checkout"
 )
 
 // maxState is the longest path of the state folder, in bytes. A Unix socket's
@@ -24,7 +26,7 @@ type Layout struct {
 // FromEnvironment finds the checkout that the working directory is in, and
 // takes the folders from VIRTFLOW_STATE and VIRTFLOW_CACHE.
 func FromEnvironment() (Layout, error) {
-	repo, err := findRepo()
+	repo, err := checkout.Root()
 	if err != nil {
 		return Layout{}, err
 	}
@@ -56,23 +58,6 @@ func (l Layout) validate() error {
 			"be reached", l.State, maxState)
 	}
 	return nil
-}
-
-// findRepo walks up from the working directory to the project's go.mod.
-func findRepo() (string, error) {
-	wd, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the checkout: %w", err)
-	}
-	for dir := wd; ; dir = filepath.Dir(dir) {
-		if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil &&
-			strings.HasPrefix(string(data), "module github.com/virtflow/virtflow\n") {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no virtflow checkout at or above %s: run this from the checkout", wd)
-		}
-	}
 }
 
 // Path is a path beneath the state folder.

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/virtflow/virtflow/deploy/checkout"
 	"github.com/virtflow/virtflow/deploy/images/archive"
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/debian"
@@ -91,7 +91,7 @@ type Builder struct {
 
 // NewBuilder finds the source tree above the working directory and clears what killed builds left in the cache.
 func NewBuilder(dir cache.Dir, log zerolog.Logger) (*Builder, error) {
-	source, err := sourceRoot()
+	source, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -104,20 +104,6 @@ func NewBuilder(dir cache.Dir, log zerolog.Logger) (*Builder, error) {
 		Cache: dir, Debian: debian.NewArchive(dir, log), LauncherDebian: debian.NewRelease(dir, launcherRelease, log),
 		Log: log, Source: source,
 	}, nil
-}
-
-func sourceRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the source tree: %w", err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(data), "module github.com/virtflow/virtflow\n") {
-			return dir, nil
-		}
-	}
-	return "", errors.New("find the source tree: run this inside virtflow's source tree")
 }
 
 // imagePath is where an image's archive is kept.
