@@ -3,7 +3,7 @@ package support
 import (
 	"encoding/json"
 	"reflect"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,16 +95,9 @@ func TestHowOutdatedLaunchersAreLeft(t *testing.T) {
 
 // A path with a typing error would never match, and its field would stay refused.
 func TestEveryListedPathExists(t *testing.T) {
-	for name, list := range map[string]struct {
-		fields []Field
-		of     reflect.Type
-	}{
-		"VMI":           {VMISpec(), reflect.TypeFor[kubevirtv1.VirtualMachineInstanceSpec]()},
-		"VM":            {VMSpec(), reflect.TypeFor[kubevirtv1.VirtualMachineSpec]()},
-		"configuration": {Configuration(), reflect.TypeFor[kubevirtv1.KubeVirtSpec]()},
-	} {
-		for _, f := range list.fields {
-			require.True(t, exists(list.of, split(f.Path)), "%s: %s", name, f.Path)
+	for _, o := range objects() {
+		for _, f := range o.supported {
+			require.True(t, exists(o.of, split(f.Path)), "%s: %s", o.name, f.Path)
 		}
 	}
 }
@@ -122,15 +115,12 @@ func exists(at reflect.Type, parts []string) bool {
 	case reflect.Map:
 		return exists(at.Elem(), parts[1:])
 	case reflect.Struct:
-		for f := range at.Fields() {
-			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name == parts[0] && exists(f.Type, parts[1:]) || name == "" && strings.Contains(options, "inline") &&
-				exists(f.Type, parts) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(fieldsOf(at), func(f member) bool {
+			return f.name == parts[0] && exists(f.of, parts[1:])
+		})
+	default:
+		return false
 	}
-	return false
 }
 
 func TestProbesOfEveryKindAreServed(t *testing.T) {

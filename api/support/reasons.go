@@ -37,7 +37,6 @@ const (
 	removed     = "KubeVirt itself has removed it"
 	otherCPUs   = "guests are amd64"
 	byManifests = "virtflow's processes are deployed by its manifests, which no operator changes: edit those"
-	gone        = "it would change nothing here"
 )
 
 func whyOfVMs() [][2]string {
