@@ -20,32 +20,37 @@ import (
 	"github.com/virtflow/virtflow/workers/node/launchers"
 )
 
-// busyText is KubeVirt's.
-const busyText = "Active VNC connection. Request denied."
-
 func (s *Server) console(w http.ResponseWriter, r *http.Request, l Launcher) error {
-	return s.attach(w, r, l, rpc.Device_DEVICE_SERIAL_CONSOLE, false)
+	return s.attach(w, r, l, rpc.Device_DEVICE_SERIAL_CONSOLE, false, preserved())
 }
 
 func (s *Server) vnc(w http.ResponseWriter, r *http.Request, l Launcher) error {
-	return s.attach(w, r, l, rpc.Device_DEVICE_VNC, r.URL.Query().Get(wire.PreserveSession) == "true")
+	return s.attach(w, r, l, rpc.Device_DEVICE_VNC, r.URL.Query().Get(wire.PreserveSession) == "true", preserved())
+}
+
+// preserved is KubeVirt's answer where somebody else's session was to be preserved.
+func preserved() *failure {
+	return &failure{http.StatusConflict, "Active VNC connection. Request denied."}
 }
 
 // usbRedir answers as KubeVirt where each of the guest's ports has somebody's device.
 func (s *Server) usbRedir(w http.ResponseWriter, r *http.Request, l Launcher) error {
-	err := s.attach(w, r, l, rpc.Device_DEVICE_USB_REDIRECTION, false)
-	if f, ok := errors.AsType[*failure](err); ok && f.code == http.StatusConflict && f.text == busyText {
-		return &failure{http.StatusServiceUnavailable, "each of the guest's ports for USB devices is in use"}
-	}
-	return err
+	return s.attach(w, r, l, rpc.Device_DEVICE_USB_REDIRECTION, false,
+		&failure{http.StatusServiceUnavailable, "each of the guest's ports for USB devices is in use"})
 }
 
-func (s *Server) attach(w http.ResponseWriter, r *http.Request, l Launcher, device rpc.Device, preserve bool) error {
+// attach connects with a device of the guest; busy is the answer where others have it.
+func (s *Server) attach(
+	w http.ResponseWriter, r *http.Request, l Launcher, device rpc.Device, preserve bool, busy *failure,
+) error {
 	if err := wantsUpgrade(r); err != nil {
 		return err
 	}
 	guest, err := l.Attach(s.ctx, device, preserve)
-	if err != nil {
+	switch {
+	case errors.Is(err, launchers.ErrBusy):
+		return busy
+	case err != nil:
 		return launcherFailure(err)
 	}
 	defer guest.Close()
@@ -190,11 +195,7 @@ func (s *Server) details(w http.ResponseWriter, r *http.Request, l Launcher) err
 
 // launcherFailure is what a launcher's error means to the user.
 func launcherFailure(err error) error {
-	var refused *launchers.RefusedError
-	switch {
-	case errors.Is(err, launchers.ErrBusy):
-		return &failure{http.StatusConflict, busyText}
-	case errors.As(err, &refused):
+	if refused, ok := errors.AsType[*launchers.RefusedError](err); ok {
 		return &failure{http.StatusConflict, refused.Message}
 	}
 	return &failure{http.StatusBadGateway, err.Error()}
