@@ -2,11 +2,14 @@ package debian
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -58,22 +61,62 @@ func missing(installed string, packages []string) []string {
 }
 
 // Install installs the packages; apt's output goes to the file log. It waits for
-// another run of apt to end.
+// another run that writes there, and for another run of apt to end.
 func Install(ctx context.Context, packages []string, log string) error {
-	out, err := os.Create(log)
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open the log of apt: %w", err)
 	}
 	defer out.Close() //nolint:errcheck // only a log
+	// Two runs at once would remove each other's policy.
+	if err := errors.Join(syscall.Flock(int(out.Fd()), syscall.LOCK_EX), out.Truncate(0)); err != nil {
+		return fmt.Errorf("take the log of apt: %w", err)
+	}
 	args := append([]string{"-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}, packages...)
-	err = debian.NewLists(zerolog.New(out)).Use(ctx, func() error {
-		cmd := exec.CommandContext(ctx, "apt-get", args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		cmd.Stdout, cmd.Stderr = out, out
-		return cmd.Run()
+	err = withoutServices(policyFile, func() error {
+		return debian.NewLists(zerolog.New(out)).Use(ctx, func() error {
+			cmd := exec.CommandContext(ctx, "apt-get", args...)
+			cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+			cmd.Stdout, cmd.Stderr = out, out
+			return cmd.Run()
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("install %s: %w; see %s", strings.Join(packages, " "), err, log)
 	}
 	return nil
+}
+
+// policyFile is what Debian's packages ask whether they may start a service, if it is there: see invoke-rc.d(8).
+const policyFile = "/usr/sbin/policy-rc.d"
+
+// forbid lets none start.
+const forbid = "#!/bin/sh\n# virtflow's, while it installs packages. One that stays is of a run that was killed.\nexit 101\n"
+
+// withoutServices keeps packages that are installed from starting services: nothing here uses one. Of prometheus only
+// promtool is run; its server would be open to the network on :9090, without authentication. Of postgresql the programs
+// are run as well, with data of their own. A policy that the machine has is left as it is.
+func withoutServices(policy string, do func() error) (err error) {
+	if have, err := os.ReadFile(policy); err == nil && string(have) == forbid {
+		if err := os.Remove(policy); err != nil {
+			return fmt.Errorf("remove what a killed run left: %w", err)
+		}
+	}
+	f, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // it is to be run
+	if errors.Is(err, fs.ErrExist) {
+		return do()
+	}
+	if err != nil {
+		return fmt.Errorf("keep services from starting: %w", err)
+	}
+	defer func() {
+		if failed := os.Remove(policy); failed != nil {
+			err = errors.Join(err, fmt.Errorf("let services start again: %w", failed))
+		}
+	}()
+	_, err = f.WriteString(forbid)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("keep services from starting: %w", err)
+	}
+	return do()
 }
