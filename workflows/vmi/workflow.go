@@ -86,7 +86,7 @@ func (e *instance) Details(p entity.Plan) string {
 		b.WriteString("\n\nIt is gone, and nothing of it is left.")
 		return b.String()
 	}
-	if where := legs(s.PhaseTimes); where != "" {
+	if where := phaseDurations(s.PhaseTimes); where != "" {
 		b.WriteString("\n\n" + where)
 	}
 	if m := s.Migration; s.moving() {

@@ -8,9 +8,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// legs says how long an instance was in each of its phases, and since when in the last one: where the time of a slow
-// start went. "" before there are two.
-func legs(times []contract.PhaseTime) string {
+// phaseDurations says how long an instance was in each of its phases, and since when in the last one: where the time of
+// a slow start went. "" before there are two.
+func phaseDurations(times []contract.PhaseTime) string {
 	if len(times) < 2 {
 		return ""
 	}

@@ -16,8 +16,8 @@ func TestWhereTheTimeOfAStartWent(t *testing.T) {
 	times := []contract.PhaseTime{{Phase: "Pending", Time: at}, {Phase: "Scheduling", Time: at.Add(time.Second)},
 		{Phase: "Scheduled", Time: at.Add(76 * time.Second)}, {Phase: "Running", Time: at.Add(78 * time.Second)}}
 	require.Equal(t, "It was Pending for 1s, Scheduling for 1m15s, Scheduled for 2s, and has been Running since "+
-		"2026-01-02T03:05:23Z.", legs(times))
-	require.Empty(t, legs(times[:1]))
+		"2026-01-02T03:05:23Z.", phaseDurations(times))
+	require.Empty(t, phaseDurations(times[:1]))
 	e := instance{state: State{PhaseTimes: times, Phase: PhaseRunning}}
-	require.Contains(t, e.Details(entity.Plan{}), legs(times))
+	require.Contains(t, e.Details(entity.Plan{}), phaseDurations(times))
 }
