@@ -36,7 +36,7 @@ func (i *Informers) observeVMI(vmi *kubevirt.VirtualMachineInstance) contract.VM
 	add := func(volume, name, dataVolume string) {
 		pvc, _ := get[*corev1.PersistentVolumeClaim](i.Claims, vmi.Namespace+"/"+name)
 		c := observe.VolumeClaim(volume, name, pvc)
-		c.DataVolume, _ = observe.Filling(dataVolume, pvc, func(name string) (*cdi.DataVolume, error) {
+		c.DataVolume, _ = observe.PopulatedBy(dataVolume, pvc, func(name string) (*cdi.DataVolume, error) {
 			dv, _ := get[*cdi.DataVolume](i.DataVolumes, vmi.Namespace+"/"+name)
 			return dv, nil
 		})

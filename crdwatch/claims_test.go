@@ -39,10 +39,10 @@ func TestAClaimWithoutDataVolume(t *testing.T) {
 		e.claim(claim)
 	}
 	set()
-	require.Empty(t, told(), "a DataVolume is to fill it")
+	require.Empty(t, told(), "a DataVolume is to populate it")
 	claim.OwnerReferences, claim.ResourceVersion = controlledBy(vm, "VirtualMachine"), "4"
 	set()
-	require.Equal(t, []contract.DataVolume{{Name: "disk", Filled: true}}, told(), "CDI has deleted its DataVolume")
+	require.Equal(t, []contract.DataVolume{{Name: "disk", Populated: true}}, told(), "CDI has deleted its DataVolume")
 }
 
 // TestAClaimIsToldToThoseWhoHaveIt, and to their VMs while it is not bound.

@@ -33,14 +33,14 @@ func (a *Activities) claims(
 			return nil, nil, err
 		}
 		c := observe.VolumeClaim(v.Name, name, pvc)
-		c.DataVolume, err = observe.Filling(claims.DataVolume(v), pvc, func(name string) (*cdi.DataVolume, error) {
+		c.DataVolume, err = observe.PopulatedBy(claims.DataVolume(v), pvc, func(name string) (*cdi.DataVolume, error) {
 			return a.readDataVolume(ctx, vmi.Namespace, name)
 		})
 		if err != nil {
 			return nil, nil, err
 		}
 		if awaits == nil {
-			awaits = unfilled(vmi.Namespace, c)
+			awaits = unpopulated(vmi.Namespace, c)
 		}
 		all = append(all, c)
 	}
@@ -58,8 +58,8 @@ func (a *Activities) claims(
 	return all, awaits, nil
 }
 
-// unfilled is what is waited for before a pod may have a claim; nil: nothing.
-func unfilled(namespace string, c contract.VolumeClaim) *contract.Awaits {
+// unpopulated is what is waited for before a pod may have a claim; nil: nothing.
+func unpopulated(namespace string, c contract.VolumeClaim) *contract.Awaits {
 	switch v := c.DataVolume; {
 	case v != nil && v.Failing():
 		return &contract.Awaits{Reason: contract.ReasonDataVolumeFailed, Message: v.Waits()}

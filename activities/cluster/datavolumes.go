@@ -60,7 +60,7 @@ func (a *Activities) template(
 		if err != nil {
 			return none, err
 		}
-		if o := observe.Template(template.Name, nil, pvc); o.Filled {
+		if o := observe.Template(template.Name, nil, pvc); o.Populated {
 			return o, nil
 		}
 		dv, err = a.makeDataVolume(ctx, vm, template)
@@ -121,7 +121,7 @@ func newDataVolume(vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTem
 	maps.Copy(dv.Annotations, template.Annotations)
 	dv.Labels[contract.LabelCreatedBy] = string(vm.UID)
 	dv.Annotations[annotationAdoptClaim] = "true"
-	// Its first consumer would be the guest, which waits until it is filled.
+	// Its first consumer would be the guest, which waits until it is populated.
 	dv.Annotations[contract.AnnotationBindImmediate] = ""
 	if dv.Spec.PriorityClassName == "" && vm.Spec.Template != nil {
 		dv.Spec.PriorityClassName = vm.Spec.Template.Spec.PriorityClassName
@@ -141,7 +141,7 @@ func (a *Activities) readDataVolume(ctx context.Context, namespace, name string)
 	return dv, nil
 }
 
-// recordFailing records that the status of a VM says by now which DataVolume cannot be filled, once for each reason.
+// recordFailing records that the status of a VM says by now which DataVolume cannot be populated, once for each reason.
 func (a *Activities) recordFailing(in contract.PatchVMInput) {
 	for _, c := range in.Status.Conditions {
 		if c.Type == "Failure" && c.Reason == contract.ReasonDataVolumeFailed {

@@ -46,7 +46,7 @@ func (a *Activities) CreateTargetPod(
 	if err != nil {
 		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, err)
 	}
-	if awaits != nil && !awaits.Filling() { // the guest has it already
+	if awaits != nil && !awaits.Populating() { // the guest has it already
 		return contract.CreateTargetPodResult{Refused: awaits.Message}, nil
 	}
 	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {

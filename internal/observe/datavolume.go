@@ -46,17 +46,17 @@ func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
 // it does not exist either). As with KubeVirt, a claim of somebody who needs no DataVolume is taken as it is.
 func Template(name string, dv *cdi.DataVolume, pvc *corev1.PersistentVolumeClaim) contract.DataVolume {
 	o := DataVolume(name, dv)
-	o.Filled = dv == nil && pvc != nil && pvc.DeletionTimestamp == nil && fills(pvc) == ""
+	o.Populated = dv == nil && pvc != nil && pvc.DeletionTimestamp == nil && dataVolumeOf(pvc) == ""
 	return o
 }
 
-// Filling observes the DataVolume that fills a claim; nil: none does. Volume is the name of the DataVolume that a
-// volume names, or "", pvc its claim, or nil, and read reads a DataVolume (nil: it does not exist). A claim that
-// belongs to no DataVolume is somebody's who has filled it.
-func Filling(
+// PopulatedBy observes the DataVolume that populates a claim; nil: none does. Volume is the name of the DataVolume that
+// a volume names, or "", pvc its claim, or nil, and read reads a DataVolume (nil: it does not exist). A claim that
+// belongs to no DataVolume is somebody's who has populated it.
+func PopulatedBy(
 	volume string, pvc *corev1.PersistentVolumeClaim, read func(name string) (*cdi.DataVolume, error),
 ) (*contract.DataVolume, error) {
-	owner := fills(pvc)
+	owner := dataVolumeOf(pvc)
 	name := owner
 	if name == "" {
 		name = volume
@@ -72,8 +72,8 @@ func Filling(
 	return &o, nil
 }
 
-// fills is the name of the DataVolume that a claim belongs to; "": it belongs to none.
-func fills(pvc *corev1.PersistentVolumeClaim) string {
+// dataVolumeOf is the name of the DataVolume that a claim belongs to; "": it belongs to none.
+func dataVolumeOf(pvc *corev1.PersistentVolumeClaim) string {
 	if pvc == nil {
 		return ""
 	}

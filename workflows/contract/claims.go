@@ -30,7 +30,7 @@ type VolumeClaim struct {
 	Capacity     string `json:"capacity,omitempty"`
 	Requests     string `json:"requests,omitempty"`
 	Preallocated bool   `json:"preallocated,omitempty"`
-	// DataVolume is the one that fills the claim, or is to make it; nil: there is none.
+	// DataVolume is the one that populates the claim, or is to make it; nil: there is none.
 	DataVolume *DataVolume `json:"dataVolume,omitempty"`
 }
 
@@ -43,7 +43,7 @@ type Awaits struct {
 	Message string `json:"message"`
 }
 
-// Filling says that it is a claim that is being filled, or cannot be.
-func (a Awaits) Filling() bool {
+// Populating says that it is a claim that is being populated, or cannot be.
+func (a Awaits) Populating() bool {
 	return a.Reason == ReasonDataVolumesWait || a.Reason == ReasonDataVolumeFailed
 }

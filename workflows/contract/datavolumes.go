@@ -2,7 +2,7 @@ package contract
 
 import "fmt"
 
-// Phases of a DataVolume that something is decided by; the others are steps of filling its claim.
+// Phases of a DataVolume that something is decided by; the others are steps of populating its claim.
 const (
 	DataVolumeSucceeded            = "Succeeded"
 	DataVolumePendingPopulation    = "PendingPopulation"
@@ -10,13 +10,13 @@ const (
 	DataVolumeFailed               = "Failed"
 )
 
-// AnnotationBindImmediate on a DataVolume has CDI fill its claim before anybody uses it.
+// AnnotationBindImmediate on a DataVolume has CDI populate its claim before anybody uses it.
 const AnnotationBindImmediate = "cdi.kubevirt.io/storage.bind.immediate.requested"
 
-// DataVolume is what is known of an object by which CDI fills a claim of its name.
+// DataVolume is what is known of an object by which CDI populates a claim of its name.
 type DataVolume struct {
 	Name string `json:"name"`
-	// UID is "" where it does not exist; nothing but Filled is known of it then.
+	// UID is "" where it does not exist; nothing but Populated is known of it then.
 	UID string `json:"uid,omitempty"`
 	// OwnerUID is that of its controller.
 	OwnerUID string `json:"ownerUID,omitempty"`
@@ -26,25 +26,26 @@ type DataVolume struct {
 	Bound bool   `json:"bound,omitempty"`
 	// Deleting says that it is going away, with its claim.
 	Deleting bool `json:"deleting,omitempty"`
-	// Filled says that it does not exist, and that a claim of its name does which belongs to no DataVolume: whoever has
-	// made that has filled it, or CDI has, and has deleted its DataVolume since.
-	Filled bool `json:"filled,omitempty"`
-	// Error is what CDI says keeps it from being filled ("": nothing, or nothing is said). CDI tries again.
+	// Populated says that it does not exist, and that a claim of its name does which belongs to no DataVolume: whoever
+	// has made that has populated it, or CDI has, and has deleted its DataVolume since.
+	Populated bool `json:"filled,omitempty"`
+	// Error is what CDI says keeps it from being populated ("": nothing, or nothing is said). CDI tries again.
 	Error string `json:"error,omitempty"`
 }
 
-// Usable says that a pod may have the claim: it is filled, or is as soon as a pod is to have it.
+// Usable says that a pod may have the claim: it is populated, or is as soon as a pod is to have it.
 func (v DataVolume) Usable() bool {
-	return v.UID == "" && v.Filled ||
+	return v.UID == "" && v.Populated ||
 		!v.Deleting && (v.Phase == DataVolumeSucceeded || v.Phase == DataVolumePendingPopulation)
 }
 
-// Failing says that the claim cannot be filled, as it seems.
+// Failing says that the claim cannot be populated, as it seems.
 func (v DataVolume) Failing() bool {
 	return v.UID != "" && !v.Usable() && (v.Phase == DataVolumeFailed || v.Error != "")
 }
 
-// Provisioning says that the claim is being filled, as KubeVirt has it: one that waits for its first consumer is not.
+// Provisioning says that the claim is being populated, as KubeVirt has it: one that waits for its first consumer is
+// not.
 func (v DataVolume) Provisioning() bool {
 	return v.UID != "" && !v.Usable() && (v.Bound || v.Phase != DataVolumeWaitForFirstConsumer)
 }

@@ -43,12 +43,12 @@ func (s *State) observeDataVolumes(was *contract.VMObservation, o contract.VMObs
 // unmade says that a DataVolume is to be made: there is none, or another object's is in the way.
 func (s *State) unmade() bool {
 	return slices.ContainsFunc(s.Templates, func(v contract.DataVolume) bool {
-		return v.UID == "" && !v.Filled || v.OwnerUID != "" && v.OwnerUID != s.Object.UID
+		return v.UID == "" && !v.Populated || v.OwnerUID != "" && v.OwnerUID != s.Object.UID
 	})
 }
 
-// unfilled is what the VM waits for before it gets an instance; nil: nothing.
-func (s *State) unfilled() *contract.DataVolume {
+// unpopulated is what the VM waits for before it gets an instance; nil: nothing.
+func (s *State) unpopulated() *contract.DataVolume {
 	i := slices.IndexFunc(s.Templates, func(v contract.DataVolume) bool { return !v.Usable() })
 	if i < 0 {
 		return nil
@@ -66,7 +66,7 @@ func (s *State) decideDataVolumes(want runstrategy.Action, now time.Time) (decis
 	if s.unmade() {
 		return decision{Action: actDataVolumes, Why: "its templates ask for them"}, true
 	}
-	if v := s.unfilled(); v != nil && starts {
+	if v := s.unpopulated(); v != nil && starts {
 		return s.decideStatus(now).Or("its disks to be filled: " + v.Waits()), true
 	}
 	return decision{}, false
@@ -100,7 +100,7 @@ func (s *State) dataVolumes() []contract.DataVolume {
 	return all
 }
 
-// failing is a DataVolume that cannot be filled, as it seems; nil: none.
+// failing is a DataVolume that cannot be populated, as it seems; nil: none.
 func (s *State) failing() *contract.DataVolume {
 	all := s.dataVolumes()
 	if i := slices.IndexFunc(all, contract.DataVolume.Failing); i >= 0 {

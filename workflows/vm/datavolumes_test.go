@@ -39,7 +39,7 @@ func TestWhatAVMDoesAboutItsDataVolumes(t *testing.T) {
 		"nobody's, filled": {runstrategy.Always, with(func(v *contract.DataVolume) {
 			v.OwnerUID, v.Phase = "", contract.DataVolumeSucceeded
 		}), false, entity.ActOpen, "Stopped", ""},
-		"its claim is there without it": {runstrategy.Always, contract.DataVolume{Name: "d", Filled: true}, false,
+		"its claim is there without it": {runstrategy.Always, contract.DataVolume{Name: "d", Populated: true}, false,
 			entity.ActOpen, "Stopped", ""},
 		"being filled": {runstrategy.Always, volume, false, entity.ActNone, "Provisioning", "ImportInProgress"},
 		"being filled, halted": {runstrategy.Halted, volume, false, entity.ActNone, "Provisioning",

@@ -95,7 +95,7 @@ func (s *State) refreshConditions(now time.Time) {
 	case s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil:
 		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
 			Message: s.Pod.Unschedulable.Message})
-	case lacking != nil && !lacking.Filling():
+	case lacking != nil && !lacking.Populating():
 		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
 			Message: lacking.Message})
 	default:

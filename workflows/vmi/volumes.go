@@ -130,8 +130,8 @@ func (s *State) shownClaims() []contract.VolumeClaim {
 	return out
 }
 
-// filling says that the VMI waits for what is under way: a claim that is being filled.
-func (s *State) filling() bool {
+// populating says that the VMI waits for what is under way: a claim that is being populated.
+func (s *State) populating() bool {
 	w := s.lacking()
 	return w != nil && w.Reason == contract.ReasonDataVolumesWait
 }

@@ -149,7 +149,7 @@ func (s *State) alarm(now time.Time) time.Time {
 // as condition Synchronized says it, or nil.
 func (s *State) launcherProblem(now time.Time) *contract.Condition {
 	c := contract.Condition{Type: "Synchronized", Status: "False"}
-	if w := s.lacking(); w != nil && !s.filling() {
+	if w := s.lacking(); w != nil && !s.populating() {
 		c.Reason, c.Message = w.Reason, w.Message
 		return &c
 	}
