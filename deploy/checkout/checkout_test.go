@@ -13,7 +13,8 @@ import (
 func TestRoot(t *testing.T) {
 	want, err := filepath.Abs("../..")
 	require.NoError(t, err)
-	for _, in := range []string{"deploy/checkout", "deploy/dev/parts/temporal", "."} { // the second has a module of its own
+	another := "deploy/dev/parts/temporal" // a module of its own
+	for _, in := range []string{"deploy/checkout", another, "."} {
 		t.Chdir(filepath.Join(want, in))
 		root, err := checkout.Root()
 		require.NoError(t, err)

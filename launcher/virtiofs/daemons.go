@@ -40,8 +40,8 @@ func New(launcher, program string, processes *reaper.Reaper, log zerolog.Logger)
 }
 
 // Run has a fresh daemon for each file system; QEMU can connect to all of them once it returns. Each ends by itself
-// with the QEMU that has connected; what is left of an earlier start is ended here. Lost hears of each that has ended by
-// itself, at any time, and from several goroutines.
+// with the QEMU that has connected; what is left of an earlier start is ended here. Lost is called for each that has
+// ended by itself, at any time, and from several goroutines.
 func (d *Daemons) Run(list []FileSystem, lost func(volume string)) error {
 	for _, old := range d.running {
 		close(old.replaced)

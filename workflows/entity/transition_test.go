@@ -38,7 +38,8 @@ func TestARecordIsMadeOfATransition(t *testing.T) {
 		m.Opened(open)
 		require.Len(t, m.Records, i+1)
 		require.True(t, m.Records[i].Until.IsZero())
-		m.Closed(open, contract.TransitionClosed{}, entity.Outcome{ID: id, Error: open.Superseded(), At: now.Add(time.Second)})
+		m.Closed(open, contract.TransitionClosed{},
+			entity.Outcome{ID: id, Error: open.Superseded(), At: now.Add(time.Second)})
 		require.Len(t, m.Records, i+1)
 		require.Equal(t, contract.OperationRecord{
 			Operation: contract.OperationStart, ID: id, Why: "Always", Actor: "alice", Since: now,

@@ -10,8 +10,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// inspect reads what has become of an instance when the time of what was asked for is up; false: that is not known. What
-// is true may not have been heard of: under load, news wait.
+// inspect reads what has become of an instance when the time of what was asked for is up; false: that is not known. It
+// may not have been heard of: under load, news wait.
 func inspect(ctx workflow.Context, vmi contract.Object) (r contract.ReadVMIResult, known bool) {
 	if vmi.UID == "" {
 		return r, false
