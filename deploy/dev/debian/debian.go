@@ -28,9 +28,9 @@ func Cluster() []string {
 func Postgres() []string { return []string{"postgresql"} }
 
 // Test are the packages that compiling everything and running the tests needs:
-// the launcher links against libvirt, and Prometheus's promtool checks the alerts.
+// the launcher links against libvirt.
 func Test() []string {
-	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config", "prometheus"}
+	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config"}
 }
 
 // Launcher are the packages that running the launcher's image on the machine itself, without a cluster, needs.
@@ -93,9 +93,8 @@ const policyFile = "/usr/sbin/policy-rc.d"
 // forbid lets none start.
 const forbid = "#!/bin/sh\n# virtflow's, while it installs packages. One that stays is of a run that was killed.\nexit 101\n"
 
-// withoutServices keeps packages that are installed from starting services: nothing here uses one. Of prometheus only
-// promtool is run; its server would be open to the network on :9090, without authentication. Of postgresql the programs
-// are run as well, with data of their own. A policy that the machine has is left as it is.
+// withoutServices keeps packages that are installed from starting services: nothing here uses one. Of postgresql the
+// programs are run, with data of their own. A policy that the machine has is left as it is.
 func withoutServices(policy string, do func() error) (err error) {
 	if have, err := os.ReadFile(policy); err == nil && string(have) == forbid {
 		if err := os.Remove(policy); err != nil {

@@ -215,6 +215,29 @@ func (a *Archive) Extract(ctx context.Context, packages []Package, dir string) e
 	return nil
 }
 
+// Unpacked is the folder with the files of one package, without those that it depends on: for a program whose package
+// would also install a service. Nothing of it is installed.
+func (a *Archive) Unpacked(ctx context.Context, name string) (dir string, err error) {
+	err = Again(func() error {
+		packages, err := a.Resolve(ctx, name)
+		if err != nil {
+			return err
+		}
+		packages = slices.DeleteFunc(packages, func(p Package) bool { return p.Name() != name })
+		if len(packages) != 1 {
+			return fmt.Errorf("unpack %s: there are %d packages of that name", name, len(packages))
+		}
+		dir = a.cache.Path("unpacked", strings.TrimSuffix(packages[0].File, ".deb"))
+		return cache.Folder(dir, func(dir string) error {
+			if err := a.Fetch(ctx, packages); err != nil {
+				return err
+			}
+			return a.Extract(ctx, packages, dir)
+		})
+	})
+	return dir, err
+}
+
 func (a *Archive) file(p Package) string { return a.cache.Path("debs", p.File) }
 
 // run runs a command and returns its standard output; an error carries the end of its standard error.
