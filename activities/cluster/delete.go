@@ -72,7 +72,7 @@ func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 				a.recordEvent(kindVM, in.VM, normal("SuccessfulDelete",
 					"Stopped the virtual machine by deleting the virtual machine instance "+
 						string(vmi.UID)), string(vmi.UID))
-				return contract.DeleteVMIResult{}, nil
+				return contract.DeleteVMIResult{UID: string(vmi.UID)}, nil
 			}
 		}
 		if err != nil && !apierrors.IsConflict(err) && !otherObject(err) {
@@ -99,7 +99,7 @@ func (a *Activities) spared(
 		}
 	}
 	if vmi.DeletionTimestamp != nil {
-		return &contract.DeleteVMIResult{}, nil
+		return &contract.DeleteVMIResult{UID: string(vmi.UID)}, nil
 	}
 	if goes {
 		return nil, nil //nolint:nilnil // it is to be deleted

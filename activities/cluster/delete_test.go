@@ -139,7 +139,7 @@ func TestABusyInstanceIsDeleted(t *testing.T) {
 	w.halt(t)
 	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm})
 	require.NoError(t, err)
-	require.Equal(t, contract.DeleteVMIResult{}, out)
+	require.Equal(t, contract.DeleteVMIResult{UID: string(w.there(t, "web").UID)}, out)
 	require.Equal(t, 4, *deletions)
 	require.NotNil(t, w.there(t, "web").DeletionTimestamp)
 }
@@ -361,7 +361,11 @@ func TestWhoTookAnInstanceFromAVMThatGoes(t *testing.T) {
 			require.NoError(t, w.kubevirt.VMs(w.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 			out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
 			require.NoError(t, err)
-			require.Equal(t, contract.DeleteVMIResult{Absent: c.left, Orphaned: c.left}, out)
+			want := contract.DeleteVMIResult{Absent: c.left, Orphaned: c.left}
+			if !c.left {
+				want.UID = vmi.UID
+			}
+			require.Equal(t, want, out)
 			require.Equal(t, !c.left, w.there(t, "web").DeletionTimestamp != nil)
 		})
 	}
@@ -447,7 +451,7 @@ func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, c.deleted, w.there(t, "web").DeletionTimestamp != nil)
 				if c.deleted {
-					require.Equal(t, contract.DeleteVMIResult{}, out)
+					require.Equal(t, contract.DeleteVMIResult{UID: created.VMI.UID}, out)
 					continue
 				}
 				require.Contains(t, out.Refused, c.refused)

@@ -86,7 +86,7 @@ func TestAnInstanceWithoutItsReferenceIsStopped(t *testing.T) {
 	for range 2 {
 		out, err := w.DeleteVMI(t.Context(), in)
 		require.NoError(t, err)
-		require.Equal(t, contract.DeleteVMIResult{}, out, "its end is to be waited for")
+		require.Equal(t, contract.DeleteVMIResult{UID: vmi.UID}, out, "its end is to be waited for")
 	}
 	require.NotNil(t, w.there(t, "web").DeletionTimestamp)
 	require.Len(t, w.there(t, "web").OwnerReferences, 1)

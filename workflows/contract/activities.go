@@ -84,6 +84,8 @@ type DeleteVMIInput struct {
 // was taken from its VM, and stays. Refused says why nothing was deleted ("": it was): what is true now, in VM and VMI,
 // does not ask for it.
 type DeleteVMIResult struct {
+	// UID is that of the instance that is being deleted.
+	UID      string          `json:"uid,omitempty"`
 	Absent   bool            `json:"absent,omitempty"`
 	Orphaned bool            `json:"orphaned,omitempty"`
 	Refused  string          `json:"refused,omitempty"`

@@ -138,6 +138,7 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 			}
 			l.drain()
 			if carried := l.repaired(); carried != nil {
+				l.measure()
 				return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
 			}
 		}
@@ -186,9 +187,7 @@ func (l *Loop) settle() Plan {
 		l.dirty = false
 		now := workflow.Now(l.ctx)
 		l.entity.Refresh(now)
-		if l.manual != nil {
-			l.manual.Measure(l.ctx)
-		}
+		l.measure()
 		p := l.entity.Plan(now)
 		if p.Step == nil || p.Finish {
 			return p
@@ -210,6 +209,13 @@ func (l *Loop) settle() Plan {
 	workflow.GetLogger(l.ctx).Error("the planner does not settle; waiting for the next change")
 	return Plan{Waiting: "the planner did not settle; this is a bug in virtflow",
 		WakeAt: workflow.Now(l.ctx).Add(time.Minute)}
+}
+
+// measure tells the metrics of transitions that have closed. What this run does not tell, none does.
+func (l *Loop) measure() {
+	if l.manual != nil {
+		l.manual.Measure(l.ctx)
+	}
 }
 
 // drain folds what has arrived, channel by channel in the order they were bound: an order that replays.

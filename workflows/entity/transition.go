@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -19,7 +20,10 @@ const (
 
 // closeSlack is what a transition may take beyond its deadline before the server ends it: to compensate, and to wait in
 // virtflow's own queues, which its deadline does not count.
-const closeSlack = 10*time.Minute + QueueLimit
+const closeSlack = lastWord + QueueLimit
+
+// lastWord is the part of it that is for the transition's own end.
+const lastWord = 10 * time.Minute
 
 // Transition is what an entity's state keeps of its open transition. A nil one is none. One without an ID has no
 // workflow of its own: the entity does it.
@@ -149,4 +153,14 @@ func (m *Manual) Closed(t *Transition, c contract.TransitionClosed, o Outcome) {
 	m.Record(r)
 	m.unmeasured = append(m.unmeasured, measure{
 		operation: t.Operation, outcome: outcomeOf(c, o), took: max(time.Duration(0), o.At.Sub(t.Since))})
+}
+
+// LastWord is until when a transition may take so that it can say itself how it closed, before the server ends it.
+// Zero: the server never does.
+func LastWord(ctx workflow.Context) time.Time {
+	info := workflow.GetInfo(ctx)
+	if info.WorkflowExecutionTimeout == 0 {
+		return time.Time{}
+	}
+	return info.WorkflowStartTime.Add(info.WorkflowExecutionTimeout - lastWord)
 }

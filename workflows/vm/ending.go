@@ -25,8 +25,11 @@ type Ending struct {
 	entity.Transition
 	// VMI is the UID of the instance ("": whichever there was).
 	VMI string `json:"vmi,omitempty"`
-	// Asked says that the API server was asked; the deadline counts from then.
-	Asked bool `json:"asked,omitempty"`
+	// Asked says that the API server was asked, at AskedAt; the deadline counts from then.
+	Asked   bool      `json:"asked,omitempty"`
+	AskedAt time.Time `json:"askedAt,omitzero"`
+	// Lost says that nobody knows how it went, or that it is undone.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // decideEnding deletes the instance, then removes the finalizer.
@@ -97,10 +100,17 @@ func (e *instance) deleteInstance(ctx workflow.Context, d decision) error {
 	}
 	s.Failure = s.Failure.Succeeded(string(d.Action))
 	now := workflow.Now(ctx)
-	s.Ending.Asked, s.Ending.Deadline = true, now.Add(deadline(contract.OperationStop, s.grace()))
+	s.Ending.Asked, s.Ending.AskedAt = true, now
+	s.Ending.Deadline = now.Add(deadline(contract.OperationStop, s.grace()))
+	if s.Ending.VMI == "" {
+		s.Ending.VMI = r.UID
+	}
 	if r.Absent {
 		s.observeVMI(contract.VMIObservation{UID: end.VMI, Gone: true})
 		s.ended(s.Ending, now, contract.TransitionClosed{}, "")
+		if r.Orphaned {
+			s.Last.Summary = stays
+		}
 	}
 	return nil
 }
@@ -113,15 +123,21 @@ func (e *instance) inspectInstance(ctx workflow.Context) error {
 	if vmi.UID == "" && s.VMI != nil {
 		vmi.UID = s.VMI.UID
 	}
-	r, known := inspect(ctx, vmi)
 	now := workflow.Now(ctx)
-	switch {
-	case known && r.VMI == nil:
+	if vmi.UID == "" {
+		s.late(now)
+		return nil
+	}
+	r, err := inspect(ctx, vmi)
+	if err = e.settle(ctx, string(actInspectInstance), contract.ReasonFailedDelete, err); err != nil {
+		return err
+	}
+	if r.VMI == nil {
 		s.observeVMI(contract.VMIObservation{UID: vmi.UID, Gone: true})
 		return nil
-	case known:
-		end.Deadline = due(now, end.Since, deadline(contract.OperationStop, s.grace()), r)
 	}
+	now = workflow.Now(ctx)
+	end.Deadline = due(now, end.AskedAt, deadline(contract.OperationStop, s.grace()), r)
 	if !now.Before(end.Deadline) {
 		s.late(now)
 	}
@@ -142,6 +158,9 @@ func (s *State) followEnding(now time.Time) {
 	end := s.Ending
 	switch {
 	case end == nil:
+	case end.Lost:
+		lost := "it is not known how it went, or it is undone"
+		s.ended(end, now, contract.TransitionClosed{Error: lost, ErrorType: contract.ErrorOutcomeUnknown}, lost)
 	case s.VMI != nil && s.situation() == runstrategy.Absent:
 		s.ended(end, now, contract.TransitionClosed{}, "")
 	case s.VM.Gone:

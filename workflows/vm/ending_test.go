@@ -109,6 +109,11 @@ func TestTheRecordOfAnEndIsClosed(t *testing.T) {
 	require.Nil(t, unanswered.Ending)
 	require.Equal(t, entity.OutcomeDone, unanswered.Records[0].Outcome)
 
+	undone := asked(at, "i")
+	undone.read(contract.ReadVMResult{VM: undone.VM, VMI: undone.VMI})
+	undone.refresh(at.Add(time.Second))
+	require.Equal(t, "it is not known how it went, or it is undone", undone.Records[0].Outcome)
+
 	alone := asked(at, "i")
 	alone.VM.Gone = true
 	alone.refresh(at.Add(time.Second))

@@ -20,23 +20,38 @@ func TestUntilWhenAnEndMayTake(t *testing.T) {
 	ending.DeletionTimestamp = &graceEnds
 	over := ending
 	over.Phase = "Succeeded"
-	fails := contract.VMIObservation{Conditions: []contract.Condition{{Type: "Synchronized", Status: "False"}}}
+	going := contract.VMIObservation{DeletionTimestamp: &asked, Finalizers: []string{contract.FinalizerVMI}}
+	fails, complains, held := going, going, going
+	fails.Conditions = []contract.Condition{
+		{Type: "Synchronized", Status: "False", Reason: contract.ReasonFailedDelete}}
+	complains.Conditions = []contract.Condition{{Type: "Synchronized", Status: "False", Reason: "DomainFailed"}}
+	held.Finalizers = []string{"example.org/backup"}
+	long := ending
+	hours := graceEnds.Add(-9 * time.Hour)
+	long.DeletionTimestamp = &hours
 	for name, c := range map[string]struct {
 		now  time.Time
 		read contract.ReadVMIResult
 		want time.Time
 	}{
-		"its pod was not asked to end": {now, contract.ReadVMIResult{VMI: &contract.VMIObservation{},
+		"its pod was not asked to end": {now, contract.ReadVMIResult{VMI: &going,
 			FindPodResult: contract.FoundPods(alive)}, now.Add(limit)},
-		"nor could it be": {now, contract.ReadVMIResult{VMI: &fails, FindPodResult: contract.FoundPods(alive)}, now},
+		"and the instance complains of something else": {now, contract.ReadVMIResult{VMI: &complains,
+			FindPodResult: contract.FoundPods(alive)}, now.Add(limit)},
+		"and another has gone for long": {now, contract.ReadVMIResult{VMI: &going,
+			FindPodResult: contract.FoundPods(long, alive)}, now.Add(limit)},
+		"its end is undone": {now, contract.ReadVMIResult{VMI: &contract.VMIObservation{},
+			FindPodResult: contract.FoundPods(alive)}, now},
+		"somebody else holds it": {now, contract.ReadVMIResult{VMI: &held, FindPodResult: contract.FoundPods(over)}, now},
+		"nor could it be":        {now, contract.ReadVMIResult{VMI: &fails, FindPodResult: contract.FoundPods(alive)}, now},
 		"its pod was asked to end": {now, contract.ReadVMIResult{VMI: &fails,
 			FindPodResult: contract.FoundPods(ending)}, graceEnds.Add(entity.StopSlack)},
-		"one of two was": {now, contract.ReadVMIResult{VMI: &contract.VMIObservation{},
-			FindPodResult: contract.FoundPods(over, ending)}, graceEnds.Add(entity.StopSlack)},
-		"its pod has ended": {now, contract.ReadVMIResult{VMI: &contract.VMIObservation{},
+		"both were": {now, contract.ReadVMIResult{VMI: &going,
+			FindPodResult: contract.FoundPods(over, ending, long)}, graceEnds.Add(entity.StopSlack)},
+		"its pod has ended": {now, contract.ReadVMIResult{VMI: &going,
 			FindPodResult: contract.FoundPods(over)}, now.Add(limit)},
 		"it has waited for long": {asked.Add(entity.QueueLimit + limit),
-			contract.ReadVMIResult{VMI: &contract.VMIObservation{}}, asked.Add(entity.QueueLimit + limit)},
+			contract.ReadVMIResult{VMI: &going}, asked.Add(entity.QueueLimit + limit)},
 	} {
 		require.Equal(t, c.want, due(c.now, asked, limit, c.read), name)
 	}

@@ -61,7 +61,8 @@ func (t *transition) awaitRunning(
 	}
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), mine)
 	if err == nil && !ok {
-		ok = t.foundRunning(ctx, uid) || mine()
+		t.look(ctx, uid)
+		ok = mine()
 		err = ctx.Err()
 	}
 	switch {
@@ -88,14 +89,16 @@ func (t *transition) awaitRunning(
 	}
 }
 
-// foundRunning looks at the deadline whether the guest runs all the same.
-func (t *transition) foundRunning(ctx workflow.Context, uid string) bool {
-	r, known := inspect(ctx, contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid})
-	if !known || r.VMI == nil || r.VMI.Phase != "Running" {
-		return false
+// look learns at the deadline how far the instance is, where nobody has said so.
+func (t *transition) look(ctx workflow.Context, uid string) {
+	r, err := inspect(ctx, contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid})
+	if err != nil {
+		return
 	}
-	t.Latest = contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: uid, Phase: r.VMI.Phase}
-	return true
+	if r.VMI == nil {
+		r.VMI = &contract.VMIObservation{UID: uid, Gone: true}
+	}
+	t.Latest = progressOf(r.VMI)
 }
 
 // compensate deletes the instance that a cancelled start has made, unless its guest has run. An empty UID: nobody knows

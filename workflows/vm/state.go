@@ -175,8 +175,9 @@ func (s *State) read(r contract.ReadVMResult) {
 	if s.Open != nil && s.Open.undone(s.VMI, r.VMI) {
 		s.Open.Undone = true
 	}
-	if r.VMI == nil && s.VMI == nil || r.VMI != nil && r.VMI.DeletionTimestamp == nil {
-		s.Ending = nil // it is asked for once more: nobody knows how it went, or it is undone
+	if s.Ending != nil {
+		// It is asked for once more.
+		s.Ending.Lost = r.VMI == nil && s.VMI == nil || r.VMI != nil && r.VMI.DeletionTimestamp == nil
 	}
 	if r.VM == nil {
 		return
@@ -298,16 +299,21 @@ func (s *State) progress() contract.InstanceProgress {
 	if s.deleting() && s.orphaned() && s.startsAnother() {
 		return contract.InstanceProgress{State: contract.ProgressOrphaned}
 	}
-	switch s.situation() {
+	return progressOf(s.VMI)
+}
+
+// progressOf is how far an instance is; nil: nobody knows of one.
+func progressOf(vmi *contract.VMIObservation) contract.InstanceProgress {
+	switch runstrategy.SituationOf(vmi) {
 	case runstrategy.Absent:
-		if s.VMI != nil {
-			return contract.InstanceProgress{State: contract.ProgressAbsent, VMIUID: s.VMI.UID}
+		if vmi != nil {
+			return contract.InstanceProgress{State: contract.ProgressAbsent, VMIUID: vmi.UID}
 		}
 	case runstrategy.Succeeded, runstrategy.Failed:
-		return contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: s.VMI.UID, Phase: s.VMI.Phase}
+		return contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: vmi.UID, Phase: vmi.Phase}
 	case runstrategy.Alive:
-		if s.VMI.Phase == "Running" {
-			return contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: s.VMI.UID, Phase: s.VMI.Phase}
+		if vmi.Phase == "Running" {
+			return contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: vmi.UID, Phase: vmi.Phase}
 		}
 	case runstrategy.Deleting:
 	}

@@ -17,13 +17,16 @@ func Stop(ctx workflow.Context, in contract.TransitionInput) (contract.Transitio
 	return entity.Reported(ctx, r, err)
 }
 
+// stays is how the end of an instance went that was taken from its VM before it could be deleted.
+const stays = "The instance is the VirtualMachine's no more, and stays."
+
 func (t *transition) stop(ctx workflow.Context) (contract.TransitionResult, error) {
 	if err := t.deleteInstance(ctx); err != nil {
 		return ended(err)
 	}
 	s := "The instance is gone."
 	if t.stays {
-		s = "The instance is the VirtualMachine's no more, and stays."
+		s = stays
 	}
 	return contract.TransitionResult{Summary: s, VMIUID: t.in.VMI.UID}, nil
 }
@@ -44,6 +47,9 @@ func (t *transition) deleteInstance(ctx workflow.Context) error {
 	if t.stays = r.Orphaned; r.Absent {
 		return nil
 	}
+	if in.VMI.UID == "" {
+		in.VMI.UID = r.UID
+	}
 	t.begin(ctx, t.limit)
 	t.say(ctx, "Waiting for the guest to shut down and for everything of it to be gone.")
 	gone := func() bool { return t.Latest.State == contract.ProgressAbsent || t.hasSuccessor() }
@@ -53,17 +59,16 @@ func (t *transition) deleteInstance(ctx workflow.Context) error {
 		if ok || err != nil {
 			return err
 		}
-		if in.VMI.UID == "" {
-			in.VMI.UID = t.Latest.VMIUID
-		}
-		r, known := inspect(ctx, in.VMI)
-		if gone() || known && r.VMI == nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
+		r, err := inspect(ctx, in.VMI)
 		now := workflow.Now(ctx)
-		if known {
-			t.in.Deadline = due(now, asked, t.limit, r)
+		switch {
+		case gone() || err == nil && r.VMI == nil || ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return temporal.NewNonRetryableApplicationError("the instance is not known to be gone after "+
+				t.Took(ctx, time.Second).String()+": "+entity.Message(err), contract.ErrorDeadline, nil)
 		}
+		t.in.Deadline = entity.Sooner(due(now, asked, t.limit, r), entity.LastWord(ctx))
 		if !now.Before(t.in.Deadline) {
 			t.say(ctx, "The deadline has passed, and the instance is still there.")
 			return temporal.NewNonRetryableApplicationError("the instance is not gone after "+

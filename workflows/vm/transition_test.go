@@ -3,6 +3,7 @@ package vm_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,9 +167,13 @@ func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
 	}{
 		"stop: it is gone": {vm.Stop, contract.ReadVMIResult{}, "The instance is gone."},
 		"start: it runs": {vm.Start,
-			contract.ReadVMIResult{VMI: &contract.VMIObservation{Phase: "Running"}}, "The guest runs"},
+			contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Running"}}, "The guest runs"},
+		"start: it has ended": {vm.Start, contract.ReadVMIResult{
+			VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Failed"}}, "!ended before its guest was seen running"},
+		"start: it is gone": {vm.Start, contract.ReadVMIResult{}, "!ended before its guest was seen running"},
 		"start: it is placed": {vm.Start,
-			contract.ReadVMIResult{VMI: &contract.VMIObservation{Phase: "Scheduled"}}, ""},
+			contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Scheduled"}},
+			"!the guest does not run yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite
@@ -190,8 +195,8 @@ func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
 				VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"},
 				Deadline: env.Now().Add(time.Minute),
 			})
-			if c.want == "" {
-				require.ErrorContains(t, env.GetWorkflowError(), "the guest does not run yet")
+			if problem, fails := strings.CutPrefix(c.want, "!"); fails {
+				require.ErrorContains(t, env.GetWorkflowError(), problem)
 				return
 			}
 			require.NoError(t, env.GetWorkflowError())
@@ -207,7 +212,9 @@ func inspected(env *testsuite.TestWorkflowEnvironment, pod contract.PodObservati
 	n := 0
 	env.RegisterActivityWithOptions(func(context.Context, contract.ReadVMIInput) (contract.ReadVMIResult, error) {
 		n++
-		return contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Running"},
+		at := env.Now()
+		return contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Running",
+			DeletionTimestamp: &at, Finalizers: []string{contract.FinalizerVMI}},
 			FindPodResult: contract.FoundPods(pod)}, nil
 	}, activity.RegisterOptions{Name: contract.ActivityReadVMI})
 	return &n

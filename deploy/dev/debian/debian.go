@@ -60,17 +60,24 @@ func missing(installed string, packages []string) []string {
 	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return have[p] })
 }
 
+// lockFile is held while packages are installed: two runs at once would remove each other's policy.
+const lockFile = "/run/lock/virtflow-packages"
+
 // Install installs the packages; apt's output goes to the file log. It waits for
-// another run that writes there, and for another run of apt to end.
+// another run of its own, and for another run of apt to end.
 func Install(ctx context.Context, packages []string, log string) error {
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY, 0o644)
+	out, err := os.Create(log)
 	if err != nil {
 		return fmt.Errorf("open the log of apt: %w", err)
 	}
 	defer out.Close() //nolint:errcheck // only a log
-	// Two runs at once would remove each other's policy.
-	if err := errors.Join(syscall.Flock(int(out.Fd()), syscall.LOCK_EX), out.Truncate(0)); err != nil {
-		return fmt.Errorf("take the log of apt: %w", err)
+	lock, err := os.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return fmt.Errorf("take the lock of installations: %w", err)
+	}
+	defer lock.Close() //nolint:errcheck // it ends the lock
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("take the lock of installations: %w", err)
 	}
 	args := append([]string{"-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}, packages...)
 	err = withoutServices(policyFile, func() error {
