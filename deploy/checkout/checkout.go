@@ -1,4 +1,3 @@
-// Package checkout finds the repository that a program or a test runs in.
 package checkout
 
 import (

@@ -25,9 +25,8 @@ type Ending struct {
 	entity.Transition
 	// VMI is the UID of the instance ("": whichever there was).
 	VMI string `json:"vmi,omitempty"`
-	// Asked says that the API server was asked, at AskedAt; the deadline counts from then.
-	Asked   bool      `json:"asked,omitempty"`
-	AskedAt time.Time `json:"askedAt,omitzero"`
+	// Asked is when the API server was asked, from when the deadline counts; zero: it was not.
+	Asked time.Time `json:"askedAt,omitzero"`
 	// Lost says that nobody knows how it went, or that it is undone.
 	Lost bool `json:"lost,omitempty"`
 }
@@ -69,7 +68,8 @@ func (s *State) decideEnding(now time.Time) decision {
 
 // asked says that the end of the instance that there is has been asked for.
 func (s *State) asked() bool {
-	return s.Ending != nil && s.Ending.Asked && (s.VMI == nil || s.Ending.VMI == "" || s.Ending.VMI == s.VMI.UID)
+	return s.Ending != nil && !s.Ending.Asked.IsZero() &&
+		(s.VMI == nil || s.Ending.VMI == "" || s.Ending.VMI == s.VMI.UID)
 }
 
 // deleteInstance asks for the end of the instance, and notes who is behind that.
@@ -100,8 +100,7 @@ func (e *instance) deleteInstance(ctx workflow.Context, d decision) error {
 	}
 	s.Failure = s.Failure.Succeeded(string(d.Action))
 	now := workflow.Now(ctx)
-	s.Ending.Asked, s.Ending.AskedAt = true, now
-	s.Ending.Deadline = now.Add(deadline(contract.OperationStop, s.grace()))
+	s.Ending.Asked, s.Ending.Deadline = now, now.Add(deadline(contract.OperationStop, s.grace()))
 	if s.Ending.VMI == "" {
 		s.Ending.VMI = r.UID
 	}
@@ -137,7 +136,7 @@ func (e *instance) inspectInstance(ctx workflow.Context) error {
 		return nil
 	}
 	now = workflow.Now(ctx)
-	end.Deadline = due(now, end.AskedAt, deadline(contract.OperationStop, s.grace()), r)
+	end.Deadline = due(now, end.Asked, deadline(contract.OperationStop, s.grace()), r)
 	if !now.Before(end.Deadline) {
 		s.late(now)
 	}

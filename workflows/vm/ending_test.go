@@ -24,7 +24,7 @@ func dying(at time.Time) State {
 // asked is the same once the end of that instance was asked for.
 func asked(at time.Time, uid string) State {
 	s := dying(at)
-	s.Ending = &Ending{VMI: uid, Asked: true}
+	s.Ending = &Ending{VMI: uid, Asked: at}
 	s.Ending.Operation, s.Ending.Since, s.Ending.Deadline = contract.OperationStop, at, at.Add(time.Minute)
 	s.Opened(&s.Ending.Transition)
 	return s
@@ -103,7 +103,7 @@ func TestAnInstanceThatDoesNotGo(t *testing.T) {
 func TestTheRecordOfAnEndIsClosed(t *testing.T) {
 	at := time.Unix(1000, 0)
 	unanswered := asked(at, "i")
-	unanswered.Ending.Asked = false
+	unanswered.Ending.Asked = time.Time{}
 	unanswered.observeVMI(contract.VMIObservation{UID: "i", Gone: true})
 	unanswered.refresh(at.Add(time.Second))
 	require.Nil(t, unanswered.Ending)

@@ -107,22 +107,10 @@ func TestAStopHasItsTimeFromTheDeletion(t *testing.T) {
 					return contract.DeleteVMIResult{}, errors.New("the API server does not answer")
 				}
 				require.Greater(t, env.Now().Sub(begun), limit)
-				env.RegisterDelayedCallback(func() {
-					env.SignalWorkflow(contract.SignalProgress,
-						contract.InstanceProgress{State: contract.ProgressAbsent})
-				}, goneAfter)
+				gone(env, goneAfter)
 				return contract.DeleteVMIResult{}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
-		env.ExecuteWorkflow(vm.Stop, contract.TransitionInput{
-			VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"},
-			Deadline: begun.Add(limit),
-		})
-		require.True(t, env.IsWorkflowCompleted())
-		if want == "" {
-			require.NoError(t, env.GetWorkflowError())
-		} else {
-			require.ErrorContains(t, env.GetWorkflowError(), want)
-		}
+		stops(t, env, limit, want)
 	}
 }
 
@@ -137,24 +125,34 @@ func TestAStopThatWaitsInOurQueuesIsNotLate(t *testing.T) {
 		env.RegisterActivityWithOptions(
 			func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
 				asked++
-				env.RegisterDelayedCallback(func() {
-					env.SignalWorkflow(contract.SignalProgress,
-						contract.InstanceProgress{State: contract.ProgressAbsent})
-				}, goneAfter)
+				gone(env, goneAfter)
 				return contract.DeleteVMIResult{}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
-		env.ExecuteWorkflow(vm.Stop, contract.TransitionInput{
-			VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"},
-			Deadline: env.Now().Add(30 * time.Second),
-		})
-		require.True(t, env.IsWorkflowCompleted())
+		stops(t, env, 30*time.Second, want)
 		require.Equal(t, 1, asked)
 		require.Greater(t, *looked, 1)
-		if want == "" {
-			require.NoError(t, env.GetWorkflowError())
-		} else {
-			require.ErrorContains(t, env.GetWorkflowError(), want)
-		}
+	}
+}
+
+// gone tells the transition after a while that the instance is gone.
+func gone(env *testsuite.TestWorkflowEnvironment, after time.Duration) {
+	env.RegisterDelayedCallback(func() {
+		env.SignalWorkflow(contract.SignalProgress, contract.InstanceProgress{State: contract.ProgressAbsent})
+	}, after)
+}
+
+// stops runs a stop to its end; "": it is to end well, else with this error.
+func stops(t *testing.T, env *testsuite.TestWorkflowEnvironment, limit time.Duration, want string) {
+	t.Helper()
+	env.ExecuteWorkflow(vm.Stop, contract.TransitionInput{
+		VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"},
+		Deadline: env.Now().Add(limit),
+	})
+	require.True(t, env.IsWorkflowCompleted())
+	if want == "" {
+		require.NoError(t, env.GetWorkflowError())
+	} else {
+		require.ErrorContains(t, env.GetWorkflowError(), want)
 	}
 }
 
