@@ -6,6 +6,7 @@ import (
 
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/launcher/attach"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/launcher/state"
@@ -38,7 +39,9 @@ type Config struct {
 	Emulator   string
 	// AllowEmulation lets QEMU translate the guest's code where KVM does not work.
 	AllowEmulation bool
-	Version        string
+	// Hardware is what the cluster's configuration says of every guest's.
+	Hardware hardware.Hardware
+	Version  string
 }
 
 // Sockets and logs of the guest's devices, where the node's worker finds them.

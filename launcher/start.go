@@ -249,7 +249,7 @@ func (l *Launcher) build(
 		return nil, err
 	}
 	d, err := domain.Build(domain.Input{
-		VMI: l.vmi, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot, CPUs: cpus,
+		VMI: l.vmi, Hardware: l.cfg.Hardware, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot, CPUs: cpus,
 		FileSystems: sockets, ACPITables: tables,
 		HostDevices: hostdevices.Find(&l.vmi.Spec.Domain, os.Getenv),
 		Paths: domain.Paths{

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/launcher"
@@ -117,6 +118,9 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	o.launcher.Version = process.Version
 	vmi, err := launcher.ReadVMI(o.launcher.VMIFile)
 	if err != nil {
+		return launcher.Refuse(o.launcher, err)
+	}
+	if o.launcher.Hardware, err = hardware.Decode(os.Getenv(hardware.Variable)); err != nil {
 		return launcher.Refuse(o.launcher, err)
 	}
 	log := p.Log.With().Str("namespace", vmi.Namespace).Str("name", vmi.Name).Str("uid", string(vmi.UID)).Logger()

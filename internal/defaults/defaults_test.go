@@ -129,3 +129,27 @@ func TestVMWithoutTemplateIsLeftToTheRules(t *testing.T) {
 	UpdateVM(vm, staged())
 	require.Nil(t, vm.Spec.Template)
 }
+
+// TestAnInputDeviceForWhoAsksForAny: only for a guest that names none.
+func TestAnInputDeviceForWhoAsksForAny(t *testing.T) {
+	yes, no := true, false
+	named := kubevirtv1.Input{Name: "mine", Type: kubevirtv1.InputTypeTablet, Bus: kubevirtv1.InputBusVirtio}
+	for name, c := range map[string]struct {
+		asks *bool
+		has  []kubevirtv1.Input
+		want []kubevirtv1.Input
+	}{
+		"nothing": {nil, nil, nil},
+		"no":      {&no, nil, nil},
+		"yes": {&yes, nil, []kubevirtv1.Input{
+			{Name: "default-0", Type: kubevirtv1.InputTypeTablet, Bus: kubevirtv1.InputBusUSB}}},
+		"yes, and one of its own": {&yes, []kubevirtv1.Input{named}, []kubevirtv1.Input{named}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vmi := &kubevirtv1.VirtualMachineInstance{}
+			vmi.Spec.Domain.Devices.AutoattachInputDevice, vmi.Spec.Domain.Devices.Inputs = c.asks, c.has
+			require.NoError(t, Instance(vmi, Cluster{Architecture: "amd64"}))
+			require.Equal(t, c.want, vmi.Spec.Domain.Devices.Inputs)
+		})
+	}
+}

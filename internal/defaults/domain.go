@@ -100,6 +100,14 @@ func pullPolicies(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	}
 }
 
+// inputDevice is the one that a guest gets which asks for any, and names none.
+func inputDevice(spec *kubevirtv1.VirtualMachineInstanceSpec) {
+	d := &spec.Domain.Devices
+	if d.AutoattachInputDevice != nil && *d.AutoattachInputDevice && len(d.Inputs) == 0 {
+		d.Inputs = []kubevirtv1.Input{{Name: "default-0"}}
+	}
+}
+
 // missingDisks gives every volume that nothing refers to a disk of its name.
 func missingDisks(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	used := map[string]bool{}

@@ -56,6 +56,7 @@ func Instance(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster) error {
 	if err := Spec(spec, cluster); err != nil {
 		return err
 	}
+	inputDevice(spec)
 	zFeatures(spec)
 	kubevirtv1.SetObjectDefaults_VirtualMachineInstance(vmi)
 	hypervFeatures(spec)

@@ -31,7 +31,7 @@ func Build(in Input) (*libvirtxml.Domain, error) {
 		Name:       Name(in.VMI),
 		UUID:       UUID(in.VMI),
 		IOThreads:  ioThreads,
-		SysInfo:    sysInfo(in.VMI),
+		SysInfo:    sysInfo(in.VMI, in.Hardware.SMBIOS),
 		OS:         operatingSystem(in),
 		Features:   features(spec, in.KVM),
 		Clock:      clock(spec.Clock),

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
@@ -28,7 +29,8 @@ func read(t *testing.T, spec string) *v1.VirtualMachineInstance {
 
 func input(vmi *v1.VirtualMachineInstance) domain.Input {
 	in := domain.Input{
-		VMI: vmi,
+		VMI:      vmi,
+		Hardware: hardware.Default(),
 		Volumes: map[string]domain.Volume{
 			"root":    {Path: "/run/virtflow/disks/root-overlay.qcow2", Format: "qcow2", DirectIO: true},
 			"scratch": {Path: "/run/virtflow/disks/scratch.qcow2", Format: "qcow2"},
@@ -193,6 +195,29 @@ func TestIdentityStaysTheSame(t *testing.T) {
 	b.Namespace = "other"
 	require.NotEqual(t, domain.MAC(a, iface, ""), domain.MAC(b, iface, ""))
 	require.Contains(t, "26ae", domain.MAC(a, iface, "")[1:2], "a locally administered unicast address")
+}
+
+// TestHardwareOfTheCluster: what the cluster's configuration says of the machines is in the domain, and nothing that it
+// leaves empty.
+func TestHardwareOfTheCluster(t *testing.T) {
+	in := input(read(t, `{"domain": {"memory": {"guest": "64Mi"}, "devices": {}}}`))
+	in.Hardware = hardware.Hardware{SMBIOS: v1.SMBiosConfiguration{
+		Manufacturer: "Example", Product: "Cloud", Version: "2", Sku: "s1", Family: "Guests"}}
+	d, err := domain.Build(in)
+	require.NoError(t, err)
+	require.Nil(t, d.Devices.MemBalloon.Stats, "no statistics")
+	require.Nil(t, d.SysInfo[0].SMBIOS.Chassis)
+	said := map[string]string{}
+	for _, e := range d.SysInfo[0].SMBIOS.System.Entry {
+		said[e.Name] = e.Value
+	}
+	require.Equal(t, map[string]string{"manufacturer": "Example", "product": "Cloud", "version": "2", "sku": "s1",
+		"family": "Guests", "uuid": domain.UUID(in.VMI)}, said)
+
+	in.Hardware.BalloonStats = 60
+	d, err = domain.Build(in)
+	require.NoError(t, err)
+	require.EqualValues(t, 60, d.Devices.MemBalloon.Stats.Period)
 }
 
 func TestHostname(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 const (
 	// agentChannel is the name under which a guest agent looks for its port.
 	agentChannel = "org.qemu.guest_agent.0"
-	// balloonStatsSeconds is KubeVirt's default for memBalloonStatsPeriod.
-	balloonStatsSeconds = 10
 	// videoMemoryKiB is KubeVirt's on amd64.
 	videoMemoryKiB = 16384
 	// audioNone is the number of the one audio backend.
@@ -28,7 +26,7 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 			Source: unixSource(in.Paths.Agent),
 			Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: agentChannel}},
 		}},
-		MemBalloon: balloon(in.VMI),
+		MemBalloon: balloon(in.VMI, in.Hardware.BalloonStats),
 		// libvirt would otherwise choose an audio backend by what is compiled in.
 		Audios: []libvirtxml.DomainAudio{{ID: audioNone, None: &libvirtxml.DomainAudioNone{}}},
 	}
@@ -130,15 +128,17 @@ func hasBus(spec *v1.DomainSpec, bus v1.DiskBus) bool {
 	return false
 }
 
-func balloon(vmi *v1.VirtualMachineInstance) *libvirtxml.DomainMemBalloon {
+func balloon(vmi *v1.VirtualMachineInstance, stats uint32) *libvirtxml.DomainMemBalloon {
 	spec := &vmi.Spec.Domain
 	if !unlessFalse(spec.Devices.AutoattachMemBalloon) {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
 	}
-	return &libvirtxml.DomainMemBalloon{
-		Model: virtioModel(spec), FreePageReporting: onOff(freePageReporting(vmi)),
-		Stats: &libvirtxml.DomainMemBalloonStats{Period: balloonStatsSeconds},
+	b := &libvirtxml.DomainMemBalloon{
+		Model: virtioModel(spec), FreePageReporting: onOff(freePageReporting(vmi))}
+	if stats > 0 {
+		b.Stats = &libvirtxml.DomainMemBalloonStats{Period: uint(stats)}
 	}
+	return b
 }
 
 func inputs(spec *v1.DomainSpec) []libvirtxml.DomainInput {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/hardware"
 )
 
 // Input is what a domain is built from.
@@ -11,6 +13,8 @@ type Input struct {
 	VMI *v1.VirtualMachineInstance
 	// KVM says that virtual CPUs truly run; otherwise QEMU's emulation is used.
 	KVM bool
+	// Hardware is what the cluster's configuration says of all guests'.
+	Hardware hardware.Hardware
 	// Volumes holds, by volume name, the file that each disk of the VMI reads and writes.
 	Volumes map[string]Volume
 	// Interfaces are the devices that the node's worker has made, by network name.

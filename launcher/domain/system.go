@@ -1,6 +1,8 @@
 package domain
 
 import (
+	"slices"
+
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -11,34 +13,38 @@ const (
 	tbCacheMiB = 64
 )
 
-func sysInfo(vmi *v1.VirtualMachineInstance) []libvirtxml.DomainSysInfo {
+func sysInfo(vmi *v1.VirtualMachineInstance, maker v1.SMBiosConfiguration) []libvirtxml.DomainSysInfo {
 	spec := &vmi.Spec.Domain
-	system := []libvirtxml.DomainSysInfoEntry{
-		{Name: "manufacturer", Value: "KubeVirt"},
-		{Name: "product", Value: "None"},
+	serial := ""
+	if spec.Firmware != nil {
+		serial = spec.Firmware.Serial
+	}
+	system := entries([]libvirtxml.DomainSysInfoEntry{
+		{Name: "manufacturer", Value: maker.Manufacturer},
+		{Name: "product", Value: maker.Product},
+		{Name: "version", Value: maker.Version},
 		{Name: "uuid", Value: UUID(vmi)},
-		{Name: "family", Value: "KubeVirt"},
-	}
-	if spec.Firmware != nil && spec.Firmware.Serial != "" {
-		system = append(system, libvirtxml.DomainSysInfoEntry{Name: "serial", Value: spec.Firmware.Serial})
-	}
+		{Name: "sku", Value: maker.Sku},
+		{Name: "family", Value: maker.Family},
+		{Name: "serial", Value: serial},
+	})
 	smbios := &libvirtxml.DomainSysInfoSMBIOS{System: &libvirtxml.DomainSysInfoSystem{Entry: system}}
 	if c := spec.Chassis; c != nil {
-		chassis := &libvirtxml.DomainSysInfoChassis{}
-		for _, e := range []libvirtxml.DomainSysInfoEntry{
+		chassis := entries([]libvirtxml.DomainSysInfoEntry{
 			{Name: "manufacturer", Value: c.Manufacturer}, {Name: "version", Value: c.Version},
 			{Name: "serial", Value: c.Serial},
 			{Name: "asset", Value: c.Asset}, {Name: "sku", Value: c.Sku},
-		} {
-			if e.Value != "" {
-				chassis.Entry = append(chassis.Entry, e)
-			}
-		}
-		if len(chassis.Entry) > 0 {
-			smbios.Chassis = chassis
+		})
+		if len(chassis) > 0 {
+			smbios.Chassis = &libvirtxml.DomainSysInfoChassis{Entry: chassis}
 		}
 	}
 	return []libvirtxml.DomainSysInfo{{SMBIOS: smbios}}
+}
+
+// entries are those that say something.
+func entries(list []libvirtxml.DomainSysInfoEntry) []libvirtxml.DomainSysInfoEntry {
+	return slices.DeleteFunc(list, func(e libvirtxml.DomainSysInfoEntry) bool { return e.Value == "" })
 }
 
 func features(spec *v1.DomainSpec, kvm bool) *libvirtxml.DomainFeatureList {

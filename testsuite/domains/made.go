@@ -18,6 +18,7 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
@@ -35,13 +36,13 @@ func xml(
 	t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Variant, s settings.Settings,
 ) (string, error) {
 	t.Helper()
-	launched := render.Launched(vmi)
+	launched := render.Launched(vmi, &s)
 	volumes, err := prepared(t, launched, r)
 	if err != nil {
 		return "", err
 	}
 	d, err := domain.Build(domain.Input{
-		VMI: launched, KVM: v != Emulated, Volumes: volumes, Interfaces: interfaces(launched, r),
+		VMI: launched, Hardware: hardware.From(&s.Configuration), KVM: v != Emulated, Volumes: volumes, Interfaces: interfaces(launched, r),
 		Boot: boot(launched), CPUs: ownCPUs(vmi, s), HostDevices: hostDevices(launched),
 		FileSystems: fileSystems(launched), ACPITables: acpiTables(launched),
 		Paths: domain.Paths{

@@ -184,12 +184,16 @@ func TestControls(t *testing.T) {
 	instance := contract.VMIID(m.namespace, m.name)
 	var before struct {
 		Failure *struct {
-			Step string `json:"step"`
+			Step    string    `json:"step"`
+			RetryAt time.Time `json:"retryAt"`
 		} `json:"failure"`
 	}
-	until(t, 3*time.Minute, "attempts have failed for long enough to be a failure", func() error {
+	until(t, 3*time.Minute, "the next attempt is so far away that the control comes before it", func() error {
 		if asked(t, instance, "state", &before); before.Failure == nil {
-			return fmt.Errorf("it has none yet")
+			return fmt.Errorf("it has not failed for long enough")
+		}
+		if in := time.Until(before.Failure.RetryAt); in < 10*time.Second {
+			return fmt.Errorf("it is in %s", in)
 		}
 		return nil
 	})

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -41,12 +42,16 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 	if err := permitted(&vmi.Spec.Domain, o.Settings); err != nil {
 		return nil, err
 	}
-	annotations, err := podAnnotations(vmi)
+	annotations, err := podAnnotations(vmi, &o.Settings)
 	if err != nil {
 		return nil, err
 	}
 	name := PodName(vmi.Name, string(vmi.UID))
 	volumes, mounts, err := podVolumes(vmi, name)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := hardware.From(&o.Settings.Configuration).Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -80,12 +85,13 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 			Tolerations:               vmi.Spec.Tolerations,
 			TopologySpreadConstraints: vmi.Spec.TopologySpreadConstraints,
 			PriorityClassName:         vmi.Spec.PriorityClassName,
+			RuntimeClassName:          runtimeClass(&o.Settings),
 			SchedulerName:             vmi.Spec.SchedulerName,
 			DNSPolicy:                 vmi.Spec.DNSPolicy,
 			DNSConfig:                 vmi.Spec.DNSConfig,
 			ImagePullSecrets:          pullSecrets(vmi, o.Settings),
 			ResourceClaims:            resourceClaims(vmi),
-			Containers:                []corev1.Container{computeContainer(vmi, o, mounts)},
+			Containers:                []corev1.Container{computeContainer(vmi, o, machine, mounts)},
 			Volumes:                   volumes,
 		},
 	}, nil
@@ -114,7 +120,7 @@ func podLabels(vmi *kubevirt.VirtualMachineInstance) map[string]string {
 
 // podAnnotations are the VMI's own, without those that are about the VMI object itself (kubectl's copy of what was
 // applied has the user's cloud-init data in it), and the VMI as the launcher reads it.
-func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, error) {
+func podAnnotations(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) (map[string]string, error) {
 	a := map[string]string{}
 	for k, v := range vmi.Annotations {
 		if strings.HasPrefix(k, "kubectl.kubernetes.io") ||
@@ -130,7 +136,7 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, er
 	}
 	maps.Copy(a, networks)
 	maps.Copy(a, backupHooks(vmi))
-	launched, err := json.Marshal(Launched(vmi))
+	launched, err := json.Marshal(Launched(vmi, s))
 	if err != nil {
 		return nil, fmt.Errorf("encoding VirtualMachineInstance %s/%s: %w", vmi.Namespace, vmi.Name, err)
 	}
@@ -141,9 +147,17 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, er
 	return a, nil
 }
 
-// Launched is the VMI that a launcher builds its domain from: identity, specification, without anything secret, and
-// what its claims are.
-func Launched(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
+// runtimeClass is the cluster's for launchers; nil: the one of all pods that name none.
+func runtimeClass(s *settings.Settings) *string {
+	if name := s.Configuration.DefaultRuntimeClass; name != "" {
+		return &name
+	}
+	return nil
+}
+
+// Launched is the VMI that a launcher builds its domain from: identity, specification, without anything secret, with
+// what the cluster's configuration says of it, and what its claims are.
+func Launched(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) *kubevirt.VirtualMachineInstance {
 	out := &kubevirt.VirtualMachineInstance{
 		TypeMeta:   metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "VirtualMachineInstance"},
 		ObjectMeta: metav1.ObjectMeta{Name: vmi.Name, Namespace: vmi.Namespace, UID: vmi.UID},
@@ -155,12 +169,27 @@ func Launched(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 			metav1.SetMetaDataAnnotation(&out.ObjectMeta, name, value)
 		}
 	}
+	optOut(out, s.Configuration.VirtualMachineOptions)
 	for i := range out.Spec.Volumes {
 		if c := cloudInitSource(&out.Spec.Volumes[i]); c != nil {
 			c.UserData, c.UserDataBase64, c.NetworkData, c.NetworkDataBase64 = "", "", "", ""
 		}
 	}
 	return out
+}
+
+// optOut applies what the cluster's configuration turns off. A VMI that asks for the log of its console has it.
+func optOut(vmi *kubevirt.VirtualMachineInstance, o *kubevirt.VirtualMachineOptions) {
+	if o == nil {
+		return
+	}
+	if o.DisableFreePageReporting != nil {
+		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, kubevirt.FreePageReportingDisabledAnnotation, "true")
+	}
+	if d := &vmi.Spec.Domain.Devices; o.DisableSerialConsoleLog != nil && d.LogSerialConsole == nil {
+		no := false
+		d.LogSerialConsole = &no
+	}
 }
 
 // ofMachine are the annotations that say something of the machine: that the launcher reads.
@@ -172,7 +201,10 @@ func ofMachine() []string {
 	}
 }
 
-func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []corev1.VolumeMount) corev1.Container {
+// computeContainer is the launcher's. Machine is the cluster's hardware, encoded; "": the default.
+func computeContainer(
+	vmi *kubevirt.VirtualMachineInstance, o Options, machine string, mounts []corev1.VolumeMount,
+) corev1.Container {
 	no := false
 	policy := o.Settings.PullPolicy
 	if policy == "" {
@@ -181,15 +213,20 @@ func computeContainer(vmi *kubevirt.VirtualMachineInstance, o Options, mounts []
 	if policy == "" {
 		policy = corev1.PullIfNotPresent
 	}
+	env := []corev1.EnvVar{
+		field("POD_NAME", "metadata.name"),
+		field("POD_UID", "metadata.uid"),
+		{Name: "ALLOW_EMULATION", Value: strconv.FormatBool(o.Settings.UseEmulation)},
+	}
+	if machine != "" {
+		env = append(env, corev1.EnvVar{Name: hardware.Variable, Value: machine})
+	}
+	env = append(env, networkEnv(vmi, o.NetworkResources)...)
 	return corev1.Container{
-		Name:            compute,
-		Image:           o.Image,
-		ImagePullPolicy: policy,
-		Env: append([]corev1.EnvVar{
-			field("POD_NAME", "metadata.name"),
-			field("POD_UID", "metadata.uid"),
-			{Name: "ALLOW_EMULATION", Value: strconv.FormatBool(o.Settings.UseEmulation)},
-		}, networkEnv(vmi, o.NetworkResources)...),
+		Name:                     compute,
+		Image:                    o.Image,
+		ImagePullPolicy:          policy,
+		Env:                      env,
 		Ports:                    ports(vmi),
 		Resources:                computeResources(vmi, o),
 		VolumeMounts:             mounts,

@@ -197,11 +197,44 @@ func TestLimitsThatAQuotaAsksFor(t *testing.T) {
 }
 
 func TestLaunchedKeepsTheVolumes(t *testing.T) {
-	l := Launched(example())
+	l := Launched(example(), &settings.Settings{})
 	require.Len(t, l.Spec.Volumes, 3)
 	require.NotNil(t, l.Spec.Volumes[2].CloudInitNoCloud)
 	require.Empty(t, l.Spec.Volumes[2].CloudInitNoCloud.UserData)
 	require.NotEmpty(t, l.UID)
+}
+
+// TestWhatTheConfigurationSaysOfEveryMachine reaches the launcher, but for what the VMI itself says otherwise.
+func TestWhatTheConfigurationSaysOfEveryMachine(t *testing.T) {
+	period := uint32(60)
+	s := settings.From(&kubevirt.KubeVirt{Spec: kubevirt.KubeVirtSpec{Configuration: kubevirt.KubeVirtConfiguration{
+		DefaultRuntimeClass: "kata", MemBalloonStatsPeriod: &period,
+		SMBIOSConfig: &kubevirt.SMBiosConfiguration{Manufacturer: "Example"},
+		VirtualMachineOptions: &kubevirt.VirtualMachineOptions{
+			DisableFreePageReporting: &kubevirt.DisableFreePageReporting{},
+			DisableSerialConsoleLog:  &kubevirt.DisableSerialConsoleLog{}},
+	}}})
+	vmi := example()
+	pod, err := Pod(vmi, Options{Image: "x", Settings: s})
+	require.NoError(t, err)
+	require.Equal(t, "kata", *pod.Spec.RuntimeClassName)
+	require.Contains(t, pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "HARDWARE", Value: `{"balloonStats":60,` +
+		`"smbios":{"manufacturer":"Example","product":"None","family":"KubeVirt"}}`})
+	launched := Launched(vmi, &s)
+	require.Equal(t, "true", launched.Annotations[kubevirt.FreePageReportingDisabledAnnotation])
+	require.False(t, *launched.Spec.Domain.Devices.LogSerialConsole)
+	require.Nil(t, vmi.Spec.Domain.Devices.LogSerialConsole, "the VMI itself stays as it is")
+
+	yes := true
+	vmi.Spec.Domain.Devices.LogSerialConsole = &yes
+	require.True(t, *Launched(vmi, &s).Spec.Domain.Devices.LogSerialConsole)
+
+	pod, err = Pod(example(), Options{Image: "x", Settings: settings.Default()})
+	require.NoError(t, err)
+	require.Nil(t, pod.Spec.RuntimeClassName)
+	for _, e := range pod.Spec.Containers[0].Env {
+		require.NotEqual(t, "HARDWARE", e.Name)
+	}
 }
 
 // TestPullSecrets: those of the disks, then the administrator's for the launcher, each once.
