@@ -4,6 +4,8 @@ package entity
 type Memory struct {
 	// Epoch is the newest in which something was observed: see contract.FencingToken.
 	Epoch int64 `json:"epoch,omitempty"`
+	// ObjectEpoch is the newest in which the entity's own object was observed: of others it may hear first.
+	ObjectEpoch int64 `json:"objectEpoch,omitempty"`
 	// Stale says that what is true has to be read before anything is decided.
 	Stale bool `json:"stale,omitempty"`
 }
@@ -20,3 +22,14 @@ func (m *Memory) Heard(epoch int64) bool {
 	m.Stale = m.Stale || again
 	return again
 }
+
+// HeardObject is Heard for an observation of the entity's own object, and says whether that is the first of it in a new
+// epoch.
+func (m *Memory) HeardObject(epoch int64) bool {
+	again := m.Heard(epoch) || m.ObjectEpoch != 0 && epoch > m.ObjectEpoch
+	m.ObjectEpoch = max(m.ObjectEpoch, epoch)
+	return again
+}
+
+// Next is the memory of the entity that goes on with the next object of its name.
+func (m *Memory) Next() Memory { return Memory{Epoch: m.Epoch, ObjectEpoch: m.ObjectEpoch} }

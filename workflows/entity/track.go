@@ -43,16 +43,23 @@ func Newest[T any, P Observed[T]](known *T, o T) *T {
 }
 
 // Track is Newest for the object that an entity is about: another one of its name does not take its place, but is the
-// next. Two objects of one name never exist at once, so a newer one proves that the one before is gone.
-func Track[T any, P Observed[T]](current, next *T, o T) (_, _ *T) {
+// next. Two objects of one name never exist at once, so a newer one proves that the one before is gone. What is observed
+// first in a new epoch (again, see Memory) counts whatever its version, and whatever was known: also another object, or
+// the same one where its end was seen.
+func Track[T any, P Observed[T]](current, next *T, o T, again bool) (_, _ *T) {
 	uid, version := P(&o).Version()
 	gone := *P(&o).Vanished()
+	if again && !gone {
+		next = nil
+	}
 	if current != nil {
 		currentUID, currentVersion := P(current).Version()
-		if uid == currentUID {
+		switch {
+		case uid == currentUID && again && !gone:
+			return &o, nil
+		case uid == currentUID:
 			return Newest[T, P](current, o), next
-		}
-		if !gone && !Newer(version, currentVersion) {
+		case !gone && !again && !Newer(version, currentVersion):
 			return current, next
 		}
 	}

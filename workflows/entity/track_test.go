@@ -61,11 +61,30 @@ func TestTrack(t *testing.T) {
 		"the next, none is known":   {nil, nil, b, nil, &b},
 	} {
 		t.Run(name, func(t *testing.T) {
-			current, next := Track(x.current, x.next, x.o)
+			current, next := Track(x.current, x.next, x.o, false)
 			require.Equal(t, x.want, current)
 			require.Equal(t, x.then, next)
 		})
 	}
+}
+
+// TestTrackInANewEpoch: what is observed of another object counts, although versions have run backwards; what was to
+// come next is what an older epoch knew.
+func TestTrackInANewEpoch(t *testing.T) {
+	a, later := pod{UID: "a", ResourceVersion: "10"}, pod{UID: "b", ResourceVersion: "20"}
+	gone := a
+	gone.Gone = true
+	earlier := pod{UID: "z", ResourceVersion: "9"}
+	current, next := Track(&a, &later, earlier, true)
+	require.Equal(t, &gone, current)
+	require.Equal(t, &earlier, next)
+	current, next = Track(&a, &later, pod{UID: "z", Gone: true}, true)
+	require.Equal(t, &a, current)
+	require.Equal(t, &later, next)
+	before := pod{UID: "a", ResourceVersion: "8"}
+	current, next = Track(&gone, &later, before, true)
+	require.Equal(t, &before, current)
+	require.Nil(t, next)
 }
 
 // TestWhatWasReadToBeAbsentMayComeBack with a lower version, the same object or another one, as when etcd is put back;

@@ -175,14 +175,14 @@ func (e *End) see(o contract.PodObservation) bool {
 
 // observeMigration folds what crdwatch saw of the object.
 func (s *State) observeMigration(o contract.MigrationObservation) {
-	s.Heard(o.Epoch)
+	again := s.HeardObject(o.Epoch)
 	if s.Object.UID == "" {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
 		return
 	}
-	s.VMIM, s.Next = entity.Track(s.VMIM, s.Next, o)
+	s.VMIM, s.Next = entity.Track(s.VMIM, s.Next, o, again)
 }
 
 // observePod folds what crdwatch saw of a pod that a migration was made for.
@@ -247,7 +247,7 @@ func (s *State) handedOff() bool { return !s.HandOffAt.IsZero() }
 func (s *State) next() State {
 	n := State{
 		Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
-		Memory: entity.Memory{Epoch: s.Epoch},
+		Memory: s.Memory.Next(),
 	}
 	if s.Next != nil {
 		n.adopt(*s.Next)

@@ -50,8 +50,6 @@ type State struct {
 
 	entity.Manual
 	entity.Memory
-	// SetEpoch is the newest in which the set itself was observed: of its instances another may be heard first.
-	SetEpoch int64 `json:"setEpoch,omitempty"`
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	entity.StatusWrites[contract.ReplicaSetStatus]
@@ -84,9 +82,7 @@ func (s *State) open() *entity.Transition {
 
 // observeSet folds what crdwatch saw of the object.
 func (s *State) observeSet(o contract.ReplicaSetObservation) {
-	s.Heard(o.Epoch)
-	again := s.SetEpoch != 0 && o.Epoch > s.SetEpoch
-	s.SetEpoch = max(s.SetEpoch, o.Epoch)
+	again := s.HeardObject(o.Epoch)
 	if s.Set == nil {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
@@ -98,7 +94,7 @@ func (s *State) observeSet(o contract.ReplicaSetObservation) {
 		s.reread()
 		return
 	}
-	now, next := entity.Track(s.Set, s.Next, o)
+	now, next := entity.Track(s.Set, s.Next, o, again)
 	s.Next = next
 	s.believe(now)
 }
@@ -134,7 +130,7 @@ func (s *State) adopt(o contract.ReplicaSetObservation) {
 	s.Object.UID = o.UID
 	s.Set = &o
 	s.Conditions = o.Conditions
-	s.Known, s.SetEpoch = false, max(s.SetEpoch, o.Epoch)
+	s.Known, s.ObjectEpoch = false, max(s.ObjectEpoch, o.Epoch)
 	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok {
 		s.Hold = entity.HoldShown(&held)
 	}
@@ -144,7 +140,7 @@ func (s *State) adopt(o contract.ReplicaSetObservation) {
 func (s *State) next() State {
 	n := State{
 		Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
-		Memory: entity.Memory{Epoch: s.Epoch}, SetEpoch: s.SetEpoch,
+		Memory: s.Memory.Next(),
 	}
 	if s.Next != nil {
 		n.adopt(*s.Next)

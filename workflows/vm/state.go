@@ -115,6 +115,7 @@ func (s *State) heard(epoch int64) bool {
 // observeVM folds what crdwatch saw of the VM object.
 func (s *State) observeVM(o contract.VMObservation) {
 	s.heard(o.Epoch)
+	again := s.HeardObject(o.Epoch)
 	if s.Object.UID == "" {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
@@ -122,7 +123,7 @@ func (s *State) observeVM(o contract.VMObservation) {
 		return
 	}
 	was := s.VM
-	now, next := entity.Track(was, s.Next, o)
+	now, next := entity.Track(was, s.Next, o, again)
 	s.Next = next
 	s.believe(now)
 	s.observeDataVolumes(was, o)
@@ -247,7 +248,7 @@ func (s *State) passed(was *contract.VMIObservation) bool {
 // next moves on to the newer incarnation.
 func (s *State) next() State {
 	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
-		Memory: entity.Memory{Epoch: s.Epoch}}
+		Memory: s.Memory.Next()}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}

@@ -73,6 +73,10 @@ func (s *State) urgent(now time.Time) decision {
 	if s.Stale && !s.VMI.Gone {
 		return s.held(decision{Action: entity.ActRead, Why: "it may know less than there is, or something older"}, now)
 	}
+	if s.Stale && s.anyHeld() {
+		// Of a pod that was never in what etcd has now, or that an older copy of this workflow remembers, nobody hears.
+		return s.held(decision{Action: actFindPod, Why: "its pods may be gone as well"}, now)
+	}
 	claim, ok := s.decideClaim(now)
 	late := ok && s.deleting() && s.Failure.Holds(claim.Step(), now) // it keeps nothing from its end
 	if ok && !late {

@@ -69,7 +69,7 @@ type State struct {
 
 // observeVMI folds what crdwatch saw of the VMI object.
 func (s *State) observeVMI(o contract.VMIObservation) {
-	fresh := s.Heard(o.Epoch)
+	again := s.HeardObject(o.Epoch)
 	if s.Object.UID == "" && !s.podOfAnother(o.UID) {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
@@ -77,9 +77,9 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 		}
 		return
 	}
-	s.observeClaims(o, fresh)
+	s.observeClaims(o, again)
 	was := s.VMI
-	s.VMI, s.Next = entity.Track(was, s.Next, o)
+	s.VMI, s.Next = entity.Track(was, s.Next, o, again)
 	s.Stale = s.Stale || s.VMI != was && s.VMI.Again && !s.VMI.Gone
 }
 
@@ -135,6 +135,7 @@ func (s *State) observePod(o contract.PodObservation) {
 // found folds what launcher pods the API server says there are when it is asked.
 func (s *State) found(pods []contract.PodObservation) {
 	s.LookAt = time.Time{}
+	s.Stale = s.Stale && !(s.VMI != nil && s.VMI.Gone)
 	if s.match(pods); s.Pod == nil {
 		s.Pod = &contract.PodObservation{Gone: true}
 	}
@@ -224,7 +225,7 @@ func (s *State) observeNode(o contract.NodeState) {
 // next moves on to the newer incarnation.
 func (s *State) next() State {
 	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
-		Memory: entity.Memory{Epoch: s.Epoch}}
+		Memory: s.Memory.Next()}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}
