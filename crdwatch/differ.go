@@ -37,6 +37,7 @@ type differ struct {
 	mu sync.Mutex
 	// last is what was sent last, by the name of the kind and the UID of the object.
 	last map[string]map[string]any
+	ends ends
 }
 
 func newDiffer(i *Informers, q Queue, m *Metrics) *differ {
@@ -73,6 +74,21 @@ func (d *differ) forgetAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last = map[string]map[string]any{}
+	d.ends = ends{}
+}
+
+// ended says that an informer has seen the end of an object lately, and that it was sent.
+func (d *differ) ended(uid string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ends.has(uid)
+}
+
+// beginLook begins a look through everything.
+func (d *differ) beginLook() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ends.turn()
 }
 
 // put queues an observation.
@@ -128,6 +144,9 @@ func (e *entity[T, O]) vanished(d *differ, object T, from origin) {
 	defer d.mu.Unlock()
 	uid := string(object.GetUID())
 	forget(d, e.kind, uid)
+	if from == change {
+		d.ends.add(uid)
+	}
 	putHeld(d, e.kind, e.id(object.GetNamespace(), object.GetName()), uid, e.gone(uid), nil, from, e.goneHold)
 	if e.alsoGone != nil {
 		e.alsoGone(d, object, from)

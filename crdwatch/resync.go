@@ -84,6 +84,7 @@ func (r *resyncer) resync(ctx context.Context, first bool) (next time.Duration, 
 
 // once looks through everything. First: all objects have just been sent.
 func (r *resyncer) once(ctx context.Context, first bool) error {
+	r.differ.beginLook()
 	for _, look := range []func(context.Context) error{r.vanishedPods, r.vanishedNodes, r.vanishedInstances} {
 		if err := look(ctx); err != nil {
 			return err
@@ -222,7 +223,7 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 			return fmt.Errorf("asking for the workflow of VirtualMachineInstance %s/%s: %w", vm.Namespace, vm.Name, err)
 		}
 		uid := keyword(d.GetWorkflowExecutionInfo().GetSearchAttributes(), contract.SearchUID)
-		if uid == "" {
+		if uid == "" || r.differ.ended(uid) {
 			continue
 		}
 		gone, err := r.differ.entities.vmi.isGone(ctx, r, vm.Namespace, vm.Name, uid)
@@ -267,6 +268,9 @@ func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open ma
 			if !e.open(o) {
 				e.again(r.differ, o)
 			}
+			continue
+		}
+		if r.differ.ended(object.UID) {
 			continue
 		}
 		gone, err := e.isGone(ctx, r, object.Namespace, object.Name, object.UID)
