@@ -2,7 +2,7 @@
 // VirtualMachines, VirtualMachineInstances, their replica sets and migrations, launcher pods, nodes, node workers' pods
 // and PersistentVolumeClaims; each change becomes a small observation (package observe) that is delivered to the
 // workflow that owns the object, and to the owner of that one. It decides nothing, and writes nothing to Kubernetes but
-// two Leases.
+// two Leases, and events on the KubeVirt object.
 //
 //	watcher.go      one leader at a time; informers that are read anew when etcd was put back
 //	leader.go       what a leader does, without lease or clock
@@ -16,6 +16,7 @@
 //	update.go       brings workflows to the logic of this release
 //	outdated.go     how many launchers are outdated, for their update
 //	resync.go       what was missed while nobody watched: objects without a workflow, workflows without an object
+//	ends.go         whose end was sent since the last resync
 //	census.go       when to resync: as many workflows run as there are objects
 //	delivery.go     an observation on its way
 //	outbox.go       one serial queue per workflow; an object's newest observation wins, retried until Temporal takes it
@@ -23,6 +24,7 @@
 //	lately.go       what was sent in the last minutes
 //	temporal.go     signals, and what follows from their errors
 //	older.go        whether an informer was told of an older version than it had read
+//	announce.go     the event on the KubeVirt object that says so
 //	kubevirtmetrics.go KubeVirt's metrics of migrations
 //	fencing/        whether Temporal's database or etcd is an older copy
 //
@@ -34,4 +36,6 @@
 //	""                   pods, nodes                                get, list, watch   (cluster)
 //	""                   persistentvolumeclaims                     list, watch        (cluster)
 //	coordination.k8s.io  leases                                     get, create, update (own namespace)
+//	kubevirt.io          kubevirts                                  get                (own namespace)
+//	""                   events                                     create             (own namespace)
 package crdwatch

@@ -308,6 +308,7 @@ func (w *watch) look(ctx context.Context, l *Leader) bool {
 	w.options.Log.Warn().Int64("epoch", v.Next.Epoch).Bool("temporal_is_older", v.Temporal).
 		Bool("kubernetes_is_older", v.Kubernetes).
 		Msg("an older copy was put back: a new epoch begins, and everything is sent again")
+	go w.announce(context.WithoutCancel(ctx), v)
 	if v.Kubernetes {
 		w.end()
 		return false // what is left in the outbox comes from what the informers hold

@@ -166,6 +166,7 @@ func TestTemporalPutBack(t *testing.T) {
 	g := guest{machine: m, uid: string(vmi.UID), qemu: domains[0].pid}
 	back()
 	g.untouched(healTime + bootTime)
+	olderCopyShows(t, epoch(t))
 	g.stopsInGoodOrder()
 }
 
@@ -221,7 +222,16 @@ func TestEtcdPutBack(t *testing.T) {
 	untilHealthy(t)
 	g.untouched(healTime)
 	require.Equal(t, before+1, epoch(t))
+	olderCopyShows(t, before+1)
 	g.stopsInGoodOrder()
+}
+
+// olderCopyShows on the KubeVirt object as the reason why an epoch has begun.
+func olderCopyShows(t *testing.T, epoch int) {
+	t.Helper()
+	require.Equal(t, "Warning OlderCopy KubeVirt/kubevirt", kubectl(t, "get", "event", "-n", "virtflow",
+		fmt.Sprintf("kubevirt.older-copy-%d", epoch), "-o",
+		`jsonpath={.type} {.reason} {.involvedObject.kind}/{.involvedObject.name}`))
 }
 
 // epoch is crdwatch's.
