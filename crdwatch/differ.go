@@ -84,11 +84,17 @@ func (d *differ) ended(uid string) bool {
 	return d.ends.has(uid)
 }
 
-// beginLook begins a look through everything.
+// beginLook begins a look through everything, which looked ends where it went through.
 func (d *differ) beginLook() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ends.turn()
+	d.ends.begin()
+}
+
+func (d *differ) looked() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ends.looked()
 }
 
 // put queues an observation.

@@ -110,6 +110,7 @@ func (r *resyncer) once(ctx context.Context, first bool) error {
 			return err
 		}
 	}
+	r.differ.looked()
 	r.census.lookedThrough()
 	return nil
 }

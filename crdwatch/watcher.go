@@ -295,7 +295,9 @@ func (w *watch) look(ctx context.Context, l *Leader) bool {
 	if !v.Older() && w.outdated(v.Next.Epoch) {
 		return false
 	}
-	w.epoch.Store(v.Next.Epoch)
+	if !v.Kubernetes { // then what the informers hold is not of this epoch
+		w.epoch.Store(v.Next.Epoch)
+	}
 	w.metrics.epoch.Set(float64(v.Next.Epoch))
 	if !v.Older() {
 		return true

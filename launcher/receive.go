@@ -189,7 +189,7 @@ func (l *Launcher) tryReceive(ctx context.Context, t *rpc.Target, files io.Reade
 	if err := suits(t.GetDisks(), disks); err != nil {
 		return nil, err
 	}
-	l.followConsole(ctx)
+	l.followConsole(ctx, true)
 	return b, l.handover.Target(t.GetMigration())
 }
 

@@ -185,7 +185,7 @@ func (l *Launcher) tryStart(ctx context.Context) (*built, *rpc.Domain, error) {
 		return nil, nil, fmt.Errorf("writing the domain's XML: %w", err)
 	}
 	l.log.Debug().Str("xml", xml).Msg("domain")
-	l.followConsole(ctx)
+	l.followConsole(ctx, false)
 	machine, err := l.hypervisor.Start(xml, domain.StartPaused(l.vmi))
 	if err != nil {
 		return nil, nil, err
@@ -293,13 +293,15 @@ func taps(interfaces []*rpc.PodInterface) map[string]domain.Interface {
 	return out
 }
 
-// followConsole repeats the guest's console in the log, so that `kubectl logs` shows it.
-func (l *Launcher) followConsole(ctx context.Context) {
+// followConsole repeats the guest's console in the log, so that `kubectl logs` shows it, and keeps its file small. A
+// guest that was moved here brings its file's setting along, whatever the VMI says here.
+func (l *Launcher) followConsole(ctx context.Context, moved bool) {
 	devices := &l.vmi.Spec.Domain.Devices
-	for _, wanted := range []*bool{devices.AutoattachSerialConsole, devices.LogSerialConsole} {
-		if wanted != nil && !*wanted {
-			return
-		}
+	if c := devices.AutoattachSerialConsole; c != nil && !*c {
+		return
+	}
+	if c := devices.LogSerialConsole; c != nil && !*c && !moved {
+		return
 	}
 	if l.console {
 		return

@@ -26,6 +26,7 @@ func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) adm
 	}
 	causes = append(causes, support.HostDevices(kv.Spec.Configuration.PermittedHostDevices)...)
 	causes = append(causes, validation.MigrationConfiguration(kv.Spec.Configuration.MigrationConfiguration)...)
+	causes = append(causes, validation.MachineConfiguration(&kv.Spec.Configuration)...)
 	return answer(causes, gateWarnings(kv)...)
 }
 

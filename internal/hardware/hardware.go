@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	kubevirt "kubevirt.io/api/core/v1"
 )
@@ -57,7 +58,8 @@ func (h Hardware) Encode() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding the hardware: %w", err)
 	}
-	return string(value), nil
+	// Kubernetes expands what begins with a dollar sign in a variable's value.
+	return strings.ReplaceAll(string(value), "$", `\u0024`), nil
 }
 
 // Decode reads the value of Variable.

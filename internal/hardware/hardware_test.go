@@ -23,15 +23,16 @@ func TestHardwareFromTheConfigurationToTheLauncher(t *testing.T) {
 		"a minute": {kubevirt.KubeVirtConfiguration{MemBalloonStatsPeriod: &minute},
 			hardware.Hardware{BalloonStats: 60, SMBIOS: hardware.Default().SMBIOS}},
 		"a part of SMBIOS": {kubevirt.KubeVirtConfiguration{
-			SMBIOSConfig: &kubevirt.SMBiosConfiguration{Manufacturer: "Example", Sku: "1", Version: "2"}},
+			SMBIOSConfig: &kubevirt.SMBiosConfiguration{Manufacturer: "$(POD_UID)$$", Sku: "1", Version: "2"}},
 			hardware.Hardware{BalloonStats: 10, SMBIOS: kubevirt.SMBiosConfiguration{
-				Manufacturer: "Example", Product: "None", Version: "2", Sku: "1", Family: "KubeVirt"}}},
+				Manufacturer: "$(POD_UID)$$", Product: "None", Version: "2", Sku: "1", Family: "KubeVirt"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			value, err := hardware.From(&c.says).Encode()
 			require.NoError(t, err)
 			require.Equal(t, c.want == hardware.Default(), value == "", "the default is not written")
+			require.NotContains(t, value, "$", "Kubernetes would expand it")
 			got, err := hardware.Decode(value)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)

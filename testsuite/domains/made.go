@@ -42,7 +42,8 @@ func xml(
 		return "", err
 	}
 	d, err := domain.Build(domain.Input{
-		VMI: launched, Hardware: hardware.From(&s.Configuration), KVM: v != Emulated, Volumes: volumes, Interfaces: interfaces(launched, r),
+		VMI: launched, Hardware: hardware.From(&s.Configuration), KVM: v != Emulated,
+		Volumes: volumes, Interfaces: interfaces(launched, r),
 		Boot: boot(launched), CPUs: ownCPUs(vmi, s), HostDevices: hostDevices(launched),
 		FileSystems: fileSystems(launched), ACPITables: acpiTables(launched),
 		Paths: domain.Paths{

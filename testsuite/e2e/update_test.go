@@ -34,25 +34,28 @@ func TestUpdateUnderLoad(t *testing.T) {
 	g := booted(t, "runs")
 	idle := newMachine(t, "idle", "Halted", "")
 	idle.untilStatus("Stopped")
-	busy := newMachine(t, "busy", "Halted", "")
-	busy.untilStatus("Stopped")
+	var busy load
+	for i := range 3 {
+		busy = append(busy, newMachine(t, fmt.Sprintf("busy%d", i), "Halted", ""))
+	}
+	busy.halt()
 	t.Cleanup(func() { require.NoError(t, <-deployed(t, "")) })
 
-	busy.cyclesUntil(deployed(t, nextRelease(t)))
+	busy.cyclesUntil(t, deployed(t, nextRelease(t)))
 	untilHealthy(t)
 	until(t, moveTime, "all entities have the new logic", func() error {
 		without := countWorkflows(t, "(TemporalChangeVersion IS NULL OR TemporalChangeVersion != 'logic:e2e-update-1')")
 		with := countWorkflows(t, "TemporalChangeVersion = 'logic:e2e-update-1'")
-		if without != 0 || with < 4 { // three VMs, and the instance of one
+		if without != 0 || with < 6 { // five VMs, and the instance of one
 			return fmt.Errorf("%d entities with the old logic, %d with the new", without, with)
 		}
 		return nil
 	})
 	g.untouched(healTime)
-	busy.cyclesUntil(nil)
+	busy.cyclesUntil(t, nil)
 
 	// Until what the release before cannot replay is ended, that waits. What is asked for meanwhile is done then.
-	busy.strategy("Always")
+	busy.each(func(m *machine) { m.strategy("Always") })
 	require.NoError(t, <-deployed(t, ""))
 	untilHealthy(t)
 	until(t, replayTime, "all entities have the old logic again, those that it cannot replay anew", func() error {
@@ -65,26 +68,39 @@ func TestUpdateUnderLoad(t *testing.T) {
 	idle.strategy("Always")
 	idle.untilBooted()
 	idle.remove()
-	busy.untilBooted()
-	busy.strategy("Halted")
-	busy.untilStatus("Stopped")
-	busy.remove()
+	busy.each(func(m *machine) { m.untilBooted() })
+	busy.halt()
+	busy.each((*machine).remove)
 	g.stopsInGoodOrder()
 }
 
-// cyclesUntil starts and stops the VM at least once, and until what runs beside it has ended.
-func (m *machine) cyclesUntil(ended <-chan error) {
+// load are VMs that start and stop at the same time.
+type load []*machine
+
+func (l load) each(do func(*machine)) {
+	for _, m := range l {
+		do(m)
+	}
+}
+
+func (l load) halt() {
+	l.each(func(m *machine) { m.strategy("Halted") })
+	l.each(func(m *machine) { m.untilStatus("Stopped") })
+}
+
+// cyclesUntil starts and stops them at least once, and until what runs beside that has ended.
+func (l load) cyclesUntil(t *testing.T, ended <-chan error) {
+	t.Helper()
 	for {
-		m.strategy("Always")
-		m.untilBooted()
-		m.strategy("Halted")
-		m.untilStatus("Stopped")
+		l.each(func(m *machine) { m.strategy("Always") })
+		l.each(func(m *machine) { m.untilBooted() })
+		l.halt()
 		if ended == nil {
 			return
 		}
 		select {
 		case err := <-ended:
-			require.NoError(m.t, err)
+			require.NoError(t, err)
 			return
 		default:
 		}

@@ -24,10 +24,11 @@ func (m *Memory) Heard(epoch int64) bool {
 }
 
 // HeardObject is Heard for an observation of the entity's own object, and says whether that is the first of it in a new
-// epoch.
+// epoch. What is true is read after it, also where it was read before: it may be older than that.
 func (m *Memory) HeardObject(epoch int64) bool {
 	again := m.Heard(epoch) || m.ObjectEpoch != 0 && epoch > m.ObjectEpoch
 	m.ObjectEpoch = max(m.ObjectEpoch, epoch)
+	m.Stale = m.Stale || again
 	return again
 }
 

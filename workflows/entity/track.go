@@ -43,27 +43,28 @@ func Newest[T any, P Observed[T]](known *T, o T) *T {
 }
 
 // Track is Newest for the object that an entity is about: another one of its name does not take its place, but is the
-// next. Two objects of one name never exist at once, so a newer one proves that the one before is gone. What is observed
-// first in a new epoch (again, see Memory) counts whatever its version, and whatever was known: also another object, or
-// the same one where its end was seen.
+// next. Two objects of one name never exist at once, so a newer one proves that the one before is gone.
+//
+// What is observed first in a new epoch (again, see Memory) counts whatever its version, also where the object's end was
+// seen. It may be older than what is true all the same: another one is the next, and reading shows whether the current
+// one is gone.
 func Track[T any, P Observed[T]](current, next *T, o T, again bool) (_, _ *T) {
 	uid, version := P(&o).Version()
 	gone := *P(&o).Vanished()
-	if again && !gone {
-		next = nil
-	}
+	currentUID, currentVersion := "", ""
 	if current != nil {
-		currentUID, currentVersion := P(current).Version()
-		switch {
-		case uid == currentUID && again && !gone:
-			return &o, nil
-		case uid == currentUID:
-			return Newest[T, P](current, o), next
-		case !gone && !again && !Newer(version, currentVersion):
-			return current, next
-		}
+		currentUID, currentVersion = P(current).Version()
 	}
-	if !gone {
+	switch {
+	case again && !gone && uid == currentUID:
+		return &o, nil
+	case again && !gone:
+		return current, &o
+	case current != nil && uid == currentUID:
+		return Newest[T, P](current, o), next
+	case !gone && current != nil && !Newer(version, currentVersion):
+		return current, next
+	case !gone:
 		return Gone[T, P](current), Newest[T, P](next, o)
 	}
 	if next != nil {
@@ -72,6 +73,19 @@ func Track[T any, P Observed[T]](current, next *T, o T, again bool) (_, _ *T) {
 		}
 	}
 	return current, next
+}
+
+// StillNext is what may be the next object where the current one was read (nil: there is none): what is not newer than
+// that was observed before it.
+func StillNext[T any, P Observed[T]](next, current *T) *T {
+	if next == nil || current == nil {
+		return next
+	}
+	_, version := P(next).Version()
+	if _, read := P(current).Version(); !Newer(version, read) {
+		return nil
+	}
+	return next
 }
 
 // Absent is Gone for an object whose absence was read. What is observed of its name from then on counts whatever its

@@ -68,15 +68,18 @@ func TestTrack(t *testing.T) {
 	}
 }
 
-// TestTrackInANewEpoch: what is observed of another object counts, although versions have run backwards; what was to
-// come next is what an older epoch knew.
+// TestTrackInANewEpoch: what is observed of another object counts, although versions have run backwards, and reading
+// shows whether the current one is gone; what was to come next is what an older epoch knew.
 func TestTrackInANewEpoch(t *testing.T) {
 	a, later := pod{UID: "a", ResourceVersion: "10"}, pod{UID: "b", ResourceVersion: "20"}
 	gone := a
 	gone.Gone = true
 	earlier := pod{UID: "z", ResourceVersion: "9"}
 	current, next := Track(&a, &later, earlier, true)
-	require.Equal(t, &gone, current)
+	require.Equal(t, &a, current)
+	require.Equal(t, &earlier, next)
+	current, next = Track(nil, &later, earlier, true)
+	require.Nil(t, current)
 	require.Equal(t, &earlier, next)
 	current, next = Track(&a, &later, pod{UID: "z", Gone: true}, true)
 	require.Equal(t, &a, current)
@@ -85,6 +88,16 @@ func TestTrackInANewEpoch(t *testing.T) {
 	current, next = Track(&gone, &later, before, true)
 	require.Equal(t, &before, current)
 	require.Nil(t, next)
+}
+
+// TestStillNext: what was observed before the current object was read to exist does not come after it.
+func TestStillNext(t *testing.T) {
+	current := pod{UID: "a", ResourceVersion: "10"}
+	earlier, later := pod{UID: "z", ResourceVersion: "9"}, pod{UID: "b", ResourceVersion: "11"}
+	require.Nil(t, StillNext(&earlier, &current))
+	require.Equal(t, &later, StillNext(&later, &current))
+	require.Equal(t, &earlier, StillNext(&earlier, nil))
+	require.Nil(t, StillNext(nil, &current))
 }
 
 // TestWhatWasReadToBeAbsentMayComeBack with a lower version, the same object or another one, as when etcd is put back;

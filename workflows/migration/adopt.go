@@ -50,6 +50,7 @@ func (s *State) read(r contract.ReadMigrationResult) {
 		s.VMIM = r.Migration
 	}
 	s.Stale = false
+	s.Next = entity.StillNext(s.Next, r.Migration)
 	if again = again && len(s.Open) == 0; again {
 		s.forget(r.Migration)
 	}

@@ -89,13 +89,15 @@ func (s *State) observeSet(o contract.ReplicaSetObservation) {
 		}
 		return
 	}
-	if again && o.UID == s.Object.UID && !o.Gone {
-		s.believe(&o) // whatever its version
-		s.reread()
-		return
-	}
 	now, next := entity.Track(s.Set, s.Next, o, again)
 	s.Next = next
+	switch {
+	case !again || o.Gone:
+	case o.UID == s.Object.UID:
+		defer s.reread()
+	default:
+		now = entity.Gone(now) // nobody reads it: what changes its instances reads them, and the set
+	}
 	s.believe(now)
 }
 

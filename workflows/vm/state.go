@@ -114,8 +114,10 @@ func (s *State) heard(epoch int64) bool {
 
 // observeVM folds what crdwatch saw of the VM object.
 func (s *State) observeVM(o contract.VMObservation) {
-	s.heard(o.Epoch)
 	again := s.HeardObject(o.Epoch)
+	if again {
+		s.TemplatesVersion = ""
+	}
 	if s.Object.UID == "" {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
@@ -173,6 +175,7 @@ func (s *State) read(r contract.ReadVMResult) {
 		s.recall(*r.VM)
 	}
 	s.Stale, s.OutcomeUnknown = false, true
+	s.Next = entity.StillNext(s.Next, r.VM)
 	if s.Open != nil && s.Open.undone(s.VMI, r.VMI) {
 		s.Open.Undone = true
 	}

@@ -179,6 +179,7 @@ func (s *State) correctPod(now *contract.PodObservation, why string) error {
 // again, and the status is written anew: what was written may have been lost.
 func (s *State) read(r contract.ReadVMIResult) {
 	s.Stale, s.OutcomeUnknown = false, true
+	s.Next = entity.StillNext(s.Next, r.VMI)
 	s.judge(r.Migratable)
 	if r.VMI == nil {
 		s.VMI = entity.Gone(s.VMI)

@@ -110,6 +110,47 @@ func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
 	require.Equal(t, actStartDomain, s.decide(noon).Action, "which finds the domain that runs")
 }
 
+// TestAnotherObjectInANewEpoch comes after the one that is known, although its version is lower: etcd was put back. Whether
+// that is gone is read; as long as it is there, the other one is old news.
+func TestAnotherObjectInANewEpoch(t *testing.T) {
+	for name, there := range map[string]bool{"the known one is gone": false, "the known one is there": true} {
+		t.Run(name, func(t *testing.T) {
+			s := State{}
+			s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "50", Phase: "Running", Epoch: 1})
+			s.observeVMI(contract.VMIObservation{UID: "before", ResourceVersion: "9", Phase: "Running", Epoch: 2})
+			require.False(t, s.VMI.Gone)
+			require.Equal(t, entity.ActRead, s.decide(noon).Action)
+			r := contract.ReadVMIResult{}
+			if there {
+				r.VMI = &contract.VMIObservation{UID: "i", ResourceVersion: "51", Phase: "Running"}
+			}
+			s.read(r)
+			if there {
+				require.Nil(t, s.Next)
+				return
+			}
+			require.Equal(t, actFindPod, s.decide(noon).Action)
+			s.found(nil)
+			require.Equal(t, entity.ActNext, s.decide(noon).Action)
+			next := s.next()
+			require.Equal(t, "before", next.Object.UID)
+		})
+	}
+}
+
+// TestThePodsOfAnInstanceThatIsGoneInANewEpoch are looked for at once: they may have gone with it, and nobody hears of
+// that.
+func TestThePodsOfAnInstanceThatIsGoneInANewEpoch(t *testing.T) {
+	s := State{}
+	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "50", Phase: "Running", Epoch: 1})
+	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", Epoch: 1,
+		Finalizers: []string{contract.FinalizerPod}})
+	s.observeVMI(contract.VMIObservation{UID: "i", Gone: true, Epoch: 2})
+	require.Equal(t, actFindPod, s.decide(noon).Action)
+	s.found(nil)
+	require.Equal(t, entity.ActFinish, s.decide(noon).Action)
+}
+
 // TestWhatIsHeardOfClaimsWhileThePodIsMade is newer than what was read for it.
 func TestWhatIsHeardOfClaimsWhileThePodIsMade(t *testing.T) {
 	said := func(capacity string) []contract.VolumeClaim {

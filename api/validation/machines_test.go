@@ -1,0 +1,31 @@
+package validation
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+func TestMachineConfiguration(t *testing.T) {
+	t.Parallel()
+	request := resource.MustParse("250m")
+	require.Empty(t, MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{
+		CPURequest: &request, CPUModel: "Skylake-Client-noTSX-IBRS", DefaultRuntimeClass: "kata.example",
+		SMBIOSConfig: &kubevirtv1.SMBiosConfiguration{Manufacturer: "Größe & Söhne", Sku: "$1 <2>"}}))
+	require.Empty(t, MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{CPUModel: "host-model"}))
+
+	none := resource.MustParse("-1")
+	var fields []string
+	for _, c := range MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{
+		CPURequest: &none, CPUModel: "a model", DefaultRuntimeClass: "Kata",
+		SMBIOSConfig: &kubevirtv1.SMBiosConfiguration{Product: "a\nb", Family: strings.Repeat("x", 257)}}) {
+		fields = append(fields, c.Field)
+		require.NotEmpty(t, c.Message)
+	}
+	require.Equal(t, []string{"spec.configuration.cpuRequest", "spec.configuration.cpuModel",
+		"spec.configuration.defaultRuntimeClass", "spec.configuration.smbios.product",
+		"spec.configuration.smbios.family"}, fields)
+}
