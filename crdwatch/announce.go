@@ -48,7 +48,8 @@ func (w *watch) recordOlderCopy(ctx context.Context, v fencing.Verdict) error {
 	}
 	now := metav1.Now()
 	_, err = w.options.Kubernetes.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s.older-copy-%d", kv.Name, v.Next.Epoch), Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: fmt.Sprintf("%s.older-copy-%d", kv.Name, v.Next.Epoch)},
 		InvolvedObject: corev1.ObjectReference{APIVersion: kubevirt.GroupVersion.String(), Kind: "KubeVirt",
 			Namespace: namespace, Name: kv.Name, UID: kv.UID},
 		Type: corev1.EventTypeWarning, Reason: ReasonOlderCopy, Message: olderCopy(v),

@@ -37,8 +37,9 @@ func TestAnOlderCopyShowsOnTheKubeVirtObject(t *testing.T) {
 	kubernetes := fake.NewClientset()
 	w := &watch{Watcher: &Watcher{
 		options: Options{Kubernetes: kubernetes, KubeVirt: kv, Namespace: "virtflow", Log: zerolog.Nop()}}}
-	w.announce(t.Context(), fencing.Verdict{Next: fencing.Token{Epoch: 3}, Temporal: true})
-	w.announce(t.Context(), fencing.Verdict{Next: fencing.Token{Epoch: 3}, Temporal: true}) // there is one for each epoch
+	for range 2 { // there is one for each epoch
+		w.announce(t.Context(), fencing.Verdict{Next: fencing.Token{Epoch: 3}, Temporal: true})
+	}
 
 	events, err := kubernetes.CoreV1().Events("virtflow").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)

@@ -2,9 +2,9 @@ package crdwatch
 
 import "maps"
 
-// ends are the UIDs of the objects whose end an informer has seen since everything was begun to be looked through last.
-// Their workflows have been sent it: what Temporal's visibility, which lags under load, still shows of them is no reason
-// to ask the API server, and to send it again. A workflow that is still there at the next look is asked about.
+// ends are the UIDs of the objects whose end an informer has seen since the last look through everything began. Their
+// workflows have been sent it: what Temporal's visibility, which lags under load, still shows of them is no reason to
+// ask the API server, and to send it again. A workflow that is still there at the next look is asked about.
 type ends struct{ before, now map[string]bool }
 
 // add notes an end.

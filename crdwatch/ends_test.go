@@ -13,8 +13,8 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestAnEndThatWasJustSentIsNotAskedAbout while visibility still shows its workflow; one that is still there at the next
-// look is, and so is one that no informer has seen.
+// TestAnEndThatWasJustSentIsNotAskedAbout while visibility still shows its workflow; one that is still there at the
+// next look is, and so is one that no informer has seen.
 func TestAnEndThatWasJustSentIsNotAskedAbout(t *testing.T) {
 	e := newTestDiffer(t)
 	asked := 0

@@ -249,8 +249,8 @@ func (l *Launcher) build(
 		return nil, err
 	}
 	d, err := domain.Build(domain.Input{
-		VMI: l.vmi, Hardware: l.cfg.Hardware, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot, CPUs: cpus,
-		FileSystems: sockets, ACPITables: tables,
+		VMI: l.vmi, Hardware: l.cfg.Hardware, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot,
+		CPUs: cpus, FileSystems: sockets, ACPITables: tables,
 		HostDevices: hostdevices.Find(&l.vmi.Spec.Domain, os.Getenv),
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),

@@ -12,8 +12,8 @@ import (
 // maxSMBIOS bounds a string that a guest's firmware shows, in bytes.
 const maxSMBIOS = 256
 
-// MachineConfiguration checks what the KubeVirt object says of all machines. A VM would be refused, or find no node, for
-// something that its user has not said.
+// MachineConfiguration checks what the KubeVirt object says of all machines. Otherwise a VM would be refused, or find
+// no node, for something that its user has not said.
 func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCause {
 	path := specPath().Child("configuration")
 	var causes []metav1.StatusCause

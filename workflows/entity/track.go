@@ -45,9 +45,9 @@ func Newest[T any, P Observed[T]](known *T, o T) *T {
 // Track is Newest for the object that an entity is about: another one of its name does not take its place, but is the
 // next. Two objects of one name never exist at once, so a newer one proves that the one before is gone.
 //
-// What is observed first in a new epoch (again, see Memory) counts whatever its version, also where the object's end was
-// seen. It may be older than what is true all the same: another one is the next, and reading shows whether the current
-// one is gone.
+// What is observed first in a new epoch (again, see Memory) counts whatever its version, also where the object's end
+// was seen. It may be older than what is true all the same: another one is the next, and reading shows whether the
+// current one is gone.
 func Track[T any, P Observed[T]](current, next *T, o T, again bool) (_, _ *T) {
 	uid, version := P(&o).Version()
 	gone := *P(&o).Vanished()

@@ -135,7 +135,7 @@ func (s *State) observePod(o contract.PodObservation) {
 // found folds what launcher pods the API server says there are when it is asked.
 func (s *State) found(pods []contract.PodObservation) {
 	s.LookAt = time.Time{}
-	s.Stale = s.Stale && !(s.VMI != nil && s.VMI.Gone)
+	s.Stale = s.Stale && (s.VMI == nil || !s.VMI.Gone)
 	if s.match(pods); s.Pod == nil {
 		s.Pod = &contract.PodObservation{Gone: true}
 	}

@@ -110,8 +110,8 @@ func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
 	require.Equal(t, actStartDomain, s.decide(noon).Action, "which finds the domain that runs")
 }
 
-// TestAnotherObjectInANewEpoch comes after the one that is known, although its version is lower: etcd was put back. Whether
-// that is gone is read; as long as it is there, the other one is old news.
+// TestAnotherObjectInANewEpoch comes after the one that is known, although its version is lower: etcd was put back.
+// Whether that is gone is read; as long as it is there, the other one is old news.
 func TestAnotherObjectInANewEpoch(t *testing.T) {
 	for name, there := range map[string]bool{"the known one is gone": false, "the known one is there": true} {
 		t.Run(name, func(t *testing.T) {
