@@ -54,6 +54,10 @@ down: ## End everything of the cluster; its state stays (PURGE=1 deletes it), fi
 kill restart stop start: ## Kill, or restart, stop or start in order, one process of the cluster: make kill PROCESS=node1-kubelet. 1 s.
 	@$(DEV) $@ $(or $(PROCESS),$(error give PROCESS=NAME; make status lists the names))
 
+.PHONY: multus
+multus: ## Give pods the further networks that they ask for, by Multus (OFF=1: no more). 1 s; the first time a minute of building.
+	@$(DEV) multus $(if $(OFF),--off)
+
 .PHONY: tools
 tools: ## Put temporal, tctl and virtctl beside kubectl, on the PATH of make env. 1 s; the first time some 9 minutes of building.
 	@$(DEV) tools

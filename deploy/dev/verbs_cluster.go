@@ -20,6 +20,17 @@ func clusterVerbs() []*cobra.Command {
 		RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Down(ctx, purge) }),
 	}
 	down.Flags().BoolVar(&purge, "purge", false, "delete the cluster's state, too")
+	var off bool
+	multus := &cobra.Command{
+		Use: "multus", Short: "Give pods the further networks that they ask for", Args: cobra.NoArgs,
+		RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
+			if off {
+				return c.WithoutMultus()
+			}
+			return c.Multus(ctx)
+		}),
+	}
+	multus.Flags().BoolVar(&off, "off", false, "give them their own network only")
 	return []*cobra.Command{
 		{
 			Use: "up", Short: "Build what is missing, start what does not run, wait until it is usable",
@@ -27,6 +38,7 @@ func clusterVerbs() []*cobra.Command {
 			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Up(ctx) }),
 		},
 		down,
+		multus,
 		{
 			Use: "status", Short: "Show every process and whether the cluster is well", Args: cobra.NoArgs,
 			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Status(ctx) }),

@@ -23,7 +23,7 @@ const snapshotModule = "github.com/kubernetes-csi/external-snapshotter/client/v8
 // applyStorage makes the kinds of snapshots, the driver known to Kubernetes, and a StorageClass and a
 // VolumeSnapshotClass that are used by who names none.
 func (c Cluster) applyStorage(ctx context.Context) error {
-	definitions, err := c.snapshotKinds(ctx)
+	definitions, err := c.definitions(ctx, parts.Storage(), snapshotModule, "config/crd/snapshot.storage.k8s.io_*")
 	if err != nil {
 		return err
 	}
@@ -33,20 +33,21 @@ func (c Cluster) applyStorage(ctx context.Context) error {
 	return c.Apply(ctx, storageManifest)
 }
 
-func (c Cluster) snapshotKinds(ctx context.Context) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", snapshotModule)
-	cmd.Dir = filepath.Join(c.Layout.Repo, parts.Storage().Dir)
+// definitions are those of kinds that a module of a part has, in the files that match a pattern.
+func (c Cluster) definitions(ctx context.Context, of parts.Part, module, pattern string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
+	cmd.Dir = filepath.Join(c.Layout.Repo, of.Dir)
 	out, err := cmd.Output()
-	var module struct{ Dir string }
+	var downloaded struct{ Dir string }
 	if err == nil {
-		err = json.Unmarshal(out, &module)
+		err = json.Unmarshal(out, &downloaded)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("download the module %s: %w", snapshotModule, err)
+		return nil, fmt.Errorf("download the module %s: %w", module, err)
 	}
-	files, _ := filepath.Glob(filepath.Join(module.Dir, "config/crd/snapshot.storage.k8s.io_*"))
+	files, _ := filepath.Glob(filepath.Join(downloaded.Dir, pattern))
 	if len(files) == 0 {
-		return nil, fmt.Errorf("the module %s has no definitions of kinds in %s", snapshotModule, module.Dir)
+		return nil, fmt.Errorf("the module %s has no definitions of kinds in %s", module, downloaded.Dir)
 	}
 	var all []byte
 	for _, file := range files {

@@ -33,6 +33,7 @@ func authorities() []authority {
 		{Name: "kube-scheduler", CommonName: "system:kube-scheduler"},
 		{Name: "kube-proxy", CommonName: "system:kube-proxy"},
 		{Name: "storage", CommonName: "virtflow-dev:storage"},
+		{Name: "multus", CommonName: "virtflow-dev:multus"},
 	}
 	for _, n := range layout.Nodes() {
 		kubernetes = append(kubernetes, pki.Request{
@@ -63,7 +64,7 @@ func authorities() []authority {
 // kubeconfigUsers are the certificates of the Kubernetes authority that become
 // kubeconfig files of the same name.
 func kubeconfigUsers() []string {
-	users := []string{"admin", "kube-controller-manager", "kube-scheduler", "kube-proxy", "storage"}
+	users := []string{"admin", "kube-controller-manager", "kube-scheduler", "kube-proxy", "storage", "multus"}
 	for _, n := range layout.Nodes() {
 		users = append(users, n.Name)
 	}

@@ -80,6 +80,9 @@ func (l Layout) Kubeconfig(user string) string { return l.Path("kubeconfig", use
 // Control is the socket of a supervisor: "supervisor", or a node's name.
 func (l Layout) Control(name string) string { return l.Path("run", name+".sock") }
 
+// CNIPlugins is where nodes find network plugins beside Debian's.
+func (l Layout) CNIPlugins() string { return l.Path("cni") }
+
 // Storage is the folder of the CSI driver's volumes and snapshots, which the nodes share.
 func (l Layout) Storage() string { return l.Path("storage") }
 

@@ -46,7 +46,7 @@ type Config struct {
 func templates() map[string]string {
 	return map[string]string{
 		"containerd.toml": "etc/containerd.toml",
-		"cni.conflist":    "cni-net.d/10-virtflow-dev.conflist",
+		"cni.conflist":    "cni-net.d/" + ownNetworkFile,
 		"kubelet.yaml":    "etc/kubelet.yaml",
 		"kube-proxy.yaml": "etc/kube-proxy.yaml",
 	}
@@ -66,7 +66,7 @@ func (c Config) render(name string) ([]byte, error) {
 		"Key":           l.PKI("kubernetes", n.Name+".key"),
 		"ClusterDomain": layout.ClusterDomain, "ServiceDNS": layout.ServiceDNS, "PodCIDR": layout.PodCIDR,
 		"ResolvConf": l.Dir(n, "etc", "resolv.conf"), "VolumePlugins": l.Dir(n, "volume-plugins"),
-		"ProxyKubeconfig": l.Kubeconfig("kube-proxy"),
+		"ProxyKubeconfig": l.Kubeconfig("kube-proxy"), "CNIPlugins": l.CNIPlugins(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fill in the template %s: %w", name, err)

@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,6 +89,36 @@ func TestWriteTellsWhetherANodeMustStartAnew(t *testing.T) {
 	changed, err := c.Write()
 	require.NoError(t, err)
 	require.NotEqual(t, first, changed)
+}
+
+// Multus is asked before the node's own network, which it has whole, and no more once it is taken away.
+func TestMultusComesBeforeTheNodesOwnNetwork(t *testing.T) {
+	c := testConfig(t)
+	require.ErrorIs(t, WriteMultus(c.Layout, c.Node), os.ErrNotExist, "the node has no network yet")
+	_, err := c.Write()
+	require.NoError(t, err)
+	require.NoError(t, WriteMultus(c.Layout, c.Node))
+	own, err := c.render("cni.conflist")
+	require.NoError(t, err)
+	folder := c.Layout.Dir(c.Node, "cni-net.d")
+	names, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, names, 2)
+	first, err := os.ReadFile(filepath.Join(folder, names[0].Name()))
+	require.NoError(t, err)
+	var multus struct {
+		Type      string
+		Delegates []json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(first, &multus))
+	require.Equal(t, "multus", multus.Type)
+	require.Len(t, multus.Delegates, 1)
+	require.JSONEq(t, string(own), string(multus.Delegates[0]))
+
+	require.NoError(t, RemoveMultus(c.Layout, c.Node))
+	require.NoError(t, RemoveMultus(c.Layout, c.Node), "once more")
+	require.NoFileExists(t, filepath.Join(folder, names[0].Name()))
+	require.FileExists(t, filepath.Join(folder, names[1].Name()))
 }
 
 func TestReadSaysWhichNodeHasNoConfiguration(t *testing.T) {

@@ -94,6 +94,16 @@ func Storage() Part {
 	}
 }
 
+// Multus gives pods further networks.
+func Multus() Part {
+	return Part{
+		Name: "multus", Dir: "deploy/dev/parts/multus",
+		What:     "Multus from source",
+		Cold:     time.Minute,
+		Packages: []string{"gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"},
+	}
+}
+
 // Temporal is Temporal's server with its web interface.
 func Temporal() Part {
 	return Part{
@@ -171,8 +181,8 @@ func ProtocGenGoGRPC() Part {
 
 // All is every part.
 func All() []Part {
-	return []Part{Kubernetes(), Containerd(), Storage(), Temporal(), Tctl(), TemporalCLI(), Virtctl(), GolangciLint(),
-		Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
+	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), Temporal(), Tctl(), TemporalCLI(), Virtctl(),
+		GolangciLint(), Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 
 // Named finds a part.

@@ -1,0 +1,2 @@
+// Package multus pins the versions of which Multus is built, which gives pods of the local cluster further networks.
+package multus

@@ -1,0 +1,117 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/turns"
+)
+
+// onFurtherNetworks is the VM with interfaces on further networks, and a guest that runs these commands when it is up.
+func (m *machine) onFurtherNetworks(extra string, networks, commands []string) {
+	m.t.Helper()
+	manifest := m.manifest("Always", extra)
+	add := func(after, line string) {
+		require.Equal(m.t, 1, strings.Count(manifest, after), after)
+		manifest = strings.Replace(manifest, after, after+line, 1)
+	}
+	for i := len(networks) - 1; i >= 0; i-- {
+		n := networks[i]
+		add("          - {name: default, masquerade: {}}\n", fmt.Sprintf("          - {name: %s, bridge: {}}\n", n))
+		add("      - {name: default, pod: {}}\n", fmt.Sprintf("      - {name: %s, multus: {networkName: %[1]s}}\n", n))
+	}
+	const user = "            chpasswd: {expire: false}\n"
+	add(user, "            runcmd:\n            - "+strings.Join(commands, "\n            - ")+"\n")
+	apply(m.t, manifest)
+}
+
+// interfaceNamed is what the status says of an interface.
+func interfaceNamed(vmi *kubevirt.VirtualMachineInstance, name string) (kubevirt.VirtualMachineInstanceNetworkInterface, error) {
+	for _, f := range vmi.Status.Interfaces {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return kubevirt.VirtualMachineInstanceNetworkInterface{}, fmt.Errorf("the status has no interface %s: %+v", name,
+		vmi.Status.Interfaces)
+}
+
+// TestFurtherNetworks: a guest with two networks of Multus's beside the pod's own: one on which it takes an address
+// itself, and one whose plugin gives it one, which it asks for by DHCP. It keeps both when it moves to another node, and
+// there it finds who is on that network.
+func TestFurtherNetworks(t *testing.T) {
+	turns.Take(t, 6)
+	untilHealthy(t)
+	dev(t, "multus")
+	t.Cleanup(func() { dev(t, "multus", "--off") })
+	m := &machine{t: t, namespace: newNamespace(t), name: "both", taps: taps()}
+	// A bridge of its own on each node: nothing joins them, so that guests find each other only on one node.
+	for name, config := range map[string]string{
+		"lan": `{"cniVersion": "0.4.0", "type": "bridge", "bridge": "lan-e2e"}`,
+		"served": `{"cniVersion": "0.4.0", "type": "bridge", "bridge": "served-e2e", "ipam": {"type": "host-local", ` +
+			`"subnet": "10.77.0.0/24"}}`,
+	} {
+		apply(t, fmt.Sprintf("{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {name: %s, "+
+			"namespace: %s}, spec: {config: '%s'}}", name, m.namespace, config))
+	}
+	m.onFurtherNetworks("", []string{"lan", "served"}, []string{
+		"ip addr add 192.168.77.1/24 dev eth1", "ip link set eth1 up",
+		"udhcpc -i eth2 -n -q -t 10 -T 1 -s /usr/lib/guest/dhcp"})
+	vmi := m.untilBooted()
+	elsewhere := map[string]string{"node1": "node2", "node2": "node1"}[vmi.Status.NodeName]
+
+	var lan, served kubevirt.VirtualMachineInstanceNetworkInterface
+	shown := func() (err error) {
+		if vmi, err = m.vmi(); err != nil {
+			return err
+		}
+		if lan, err = interfaceNamed(vmi, "lan"); err != nil {
+			return err
+		}
+		if served, err = interfaceNamed(vmi, "served"); err != nil {
+			return err
+		}
+		if lan.IP != "192.168.77.1" || !strings.HasPrefix(served.IP, "10.77.0.") {
+			return fmt.Errorf("lan is %+v, served %+v", lan, served)
+		}
+		return nil
+	}
+	until(t, 2*time.Minute, "the guest's addresses are in the status", shown)
+	require.Equal(t, "eth1", lan.InterfaceName)
+	require.Equal(t, "eth2", served.InterfaceName)
+	given := m.kubectl("get", "pod", m.pod(), "-o", `jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}`)
+	require.Contains(t, given, `"`+served.IP+`"`, "DHCP hands out what the plugin gave")
+
+	other := &machine{t: t, namespace: m.namespace, name: "other", taps: m.taps}
+	other.onFurtherNetworks("      nodeSelector: {kubernetes.io/hostname: "+elsewhere+"}", []string{"lan"}, []string{
+		"ip addr add 192.168.77.2/24 dev eth1", "ip link set eth1 up"})
+	other.untilBooted()
+	const page = "/cgi-bin/fetch?192.168.77.2:80"
+	require.NotContains(t, m.fromPod("apart", get(vmi.Status.Interfaces[0].IP, 80, page)), "hello from other",
+		"they are on different nodes")
+
+	before := []string{lan.MAC, served.MAC, served.IP}
+	(&virtctl{t, m.namespace}).well("migrate", m.name)
+	require.Equal(t, elsewhere, m.untilMigrated().Status.NodeName)
+	m.onePod()
+	until(t, time.Minute, "the guest finds the other on its network", func() error {
+		if err := shown(); err != nil {
+			return err
+		}
+		if said := m.fromPod("together", get(vmi.Status.Interfaces[0].IP, 80, page)); !strings.Contains(said,
+			"hello from other") {
+			return fmt.Errorf("it got %q", said)
+		}
+		return nil
+	})
+	require.Equal(t, before, []string{lan.MAC, served.MAC, served.IP}, "it is the same guest")
+	m.remove()
+	other.remove()
+}
