@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -46,8 +46,7 @@ func TestWhatWasNotBegunAtFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			operator := &attempts{fail: c.fail}
-			var suite testsuite.WorkflowTestSuite
-			env := suite.NewTestWorkflowEnvironment()
+			env := environment.New()
 			env.RegisterActivityWithOptions((&node.Activities{Operator: operator}).OperateDomain,
 				activity.RegisterOptions{Name: contract.ActivityOperateDomain})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {

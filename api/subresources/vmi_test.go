@@ -15,6 +15,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/api/subresources"
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -143,8 +144,7 @@ func (u *updates) Get(context.Context, any) error { return u.fail }
 // TestAnUpdateThatTheWorkerDoesNotKnow: while a release is rolled out, an entity may be with a worker of the one
 // before. The words are Temporal's own.
 func TestAnUpdateThatTheWorkerDoesNotKnow(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+	env := environment.New()
 	var words error
 	env.RegisterDelayedCallback(func() {
 		env.UpdateWorkflow(string(contract.OperationPause), "id", &testsuite.TestUpdateCallback{

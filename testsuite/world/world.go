@@ -24,6 +24,7 @@ import (
 	"github.com/virtflow/virtflow/crdwatch"
 	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/settings"
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -112,8 +113,6 @@ type World struct {
 
 // New makes a world with two nodes.
 func New(o Options) (*World, error) {
-	suite := testsuite.WorkflowTestSuite{}
-	suite.SetLogger(silent{})
 	w := &World{
 		Options: o, fault: o.Fault, Started: map[string]int{}, Moved: map[string]int{}, Pressed: map[string]int{},
 		Frozen:   map[string]int{},
@@ -121,10 +120,9 @@ func New(o Options) (*World, error) {
 		accepted: map[*Order]bool{}, effects: map[string]effects{},
 		sizes: map[string]string{}, hosts: map[string]*host{},
 		ghosts: map[string]string{}, missing: absence{}, log: zerolog.Nop(), image: "localhost/virtflow/launcher:dev",
-		env: suite.NewTestWorkflowEnvironment(),
+		env: environment.New(func(s *testsuite.WorkflowTestSuite) { s.SetLogger(silent{}) }),
 	}
 	w.env.SetStartTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	w.env.SetTestTimeout(time.Minute)
 	w.env.SetDetachedChildWait(false)
 	w.Kube = kube.New(kube.Options{Now: w.Now, Namespaces: []string{systemNamespace}})
 	var err error

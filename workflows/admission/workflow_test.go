@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -45,8 +46,7 @@ type telling struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	env := new(testsuite.WorkflowTestSuite).NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env := environment.New()
 	r := &rig{t: t, env: env, limits: contract.ReadLimitsResult{Cluster: 2, Outbound: 2}, absent: map[string]bool{},
 		began: env.Now()}
 	env.RegisterWorkflowWithOptions(Workflow, workflow.RegisterOptions{Name: contract.WorkflowAdmission})

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -29,9 +30,7 @@ type node struct {
 
 func newNode(t *testing.T, guests ...contract.Movable) *node {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	n := &node{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), guests: guests}
-	n.SetTestTimeout(10 * time.Second)
+	n := &node{TestWorkflowEnvironment: environment.New(), guests: guests}
 	for name, f := range map[string]any{
 		contract.ActivityFindEvacuees: n.find, contract.ActivityCreateMigrations: n.create,
 		contract.ActivityDeleteMigrations: n.cancel, contract.ActivityEvictPod: n.evict,

@@ -5,16 +5,16 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // TestSearchAttributesAreWrittenWhenTheyChange: in one event, and not for what only goes along.
 func TestSearchAttributesAreWrittenWhenTheyChange(t *testing.T) {
-	env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+	env := environment.New()
 	written := 0
 	env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(mock.Arguments) { written++ }).Return(nil)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {

@@ -10,8 +10,9 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/virtflow/virtflow/testsuite/environment"
 )
 
 // TestMessagesAreForUsers: they stand in conditions, where nobody knows what Temporal is.
@@ -33,7 +34,6 @@ func TestMessagesAreForUsers(t *testing.T) {
 // TestACallThatFailsForEver ends with what the API server said, after so many attempts, and not with words of
 // Temporal's.
 func TestACallThatFailsForEver(t *testing.T) {
-	var s testsuite.WorkflowTestSuite
 	for name, c := range map[string]struct {
 		err  error
 		want string
@@ -45,7 +45,7 @@ func TestACallThatFailsForEver(t *testing.T) {
 		"invalid": {temporal.NewNonRetryableApplicationError("no such field", "Invalid", nil), "no such field", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := s.NewTestWorkflowEnvironment()
+			env := environment.New()
 			made := 0
 			env.RegisterActivityWithOptions(func() (string, error) {
 				made++

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -18,7 +18,7 @@ func TestAChildHearsOfProgressAndSaysWhatItDoes(t *testing.T) {
 		"Asked for by alice. Because the VM is to run.":     {Why: "the VM is to run", Actor: "alice"},
 		"Approved by bob (claimed). Because it is to stop.": {Why: "it is to stop", ApprovedBy: "bob"},
 	} {
-		env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+		env := environment.New()
 		env.RegisterDelayedCallback(func() {
 			env.SignalWorkflow(contract.SignalProgress, contract.InstanceProgress{VMIUID: "i"})
 		}, time.Second)

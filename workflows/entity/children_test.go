@@ -12,9 +12,9 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -38,7 +38,7 @@ func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 			want: &contract.TransitionClosed{ID: "child", Error: "cancelled", Canceled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+			env := environment.New()
 			child := func(ctx workflow.Context) (contract.TransitionResult, error) {
 				if err := workflow.Sleep(ctx, time.Minute); err != nil {
 					return contract.TransitionResult{}, err
@@ -120,7 +120,7 @@ func TestATerminatedTransitionIsNoticed(t *testing.T) {
 		"closed at that time": {reports: true, want: contract.TransitionClosed{ID: "gone", Canceled: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+			env := environment.New()
 			began := env.Now()
 			asked := 0
 			env.OnSignalExternalWorkflow(mock.Anything, "gone", "", contract.SignalDetached, nil).Return(
@@ -161,7 +161,7 @@ func TestATerminatedTransitionIsNoticed(t *testing.T) {
 // TestATransitionIsSignalledWithinTheTask in which there is progress; where that cannot be done, by a command.
 func TestATransitionIsSignalledWithinTheTask(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+		env := environment.New()
 		locally := 0
 		env.RegisterActivityWithOptions(
 			func(_ context.Context, in contract.SignalInput) error {

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/testsuite/metrics"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -20,9 +21,9 @@ import (
 // TestMetricsOfWorkflowsAreDocumented, each with its own labels beside those of Temporal's SDK.
 func TestMetricsOfWorkflowsAreDocumented(t *testing.T) {
 	scope := tally.NewTestScope("", nil)
-	var suite testsuite.WorkflowTestSuite
-	suite.SetMetricsHandler(sdktally.NewMetricsHandler(scope))
-	env := suite.NewTestWorkflowEnvironment()
+	env := environment.New(func(suite *testsuite.WorkflowTestSuite) {
+		suite.SetMetricsHandler(sdktally.NewMetricsHandler(scope))
+	})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		var m Manual
 		m.Closed(&Transition{Operation: contract.OperationStart}, contract.TransitionClosed{}, Outcome{})

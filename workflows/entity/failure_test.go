@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -68,7 +68,7 @@ func TestAStepAndTheWriteFailApart(t *testing.T) {
 }
 
 func TestSettleKeepsAFailureUntilItsStepSucceeds(t *testing.T) {
-	env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+	env := environment.New()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		var last *Failure
 		why := errors.New("no")

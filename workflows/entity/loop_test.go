@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -24,7 +24,7 @@ func (*still) Busy() bool                 { return false }
 
 // TestAnIdleEntityContinuesAsNewWhenAsked, with its state.
 func TestAnIdleEntityContinuesAsNewWhenAsked(t *testing.T) {
-	env := (&testsuite.WorkflowTestSuite{}).NewTestWorkflowEnvironment()
+	env := environment.New()
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalContinueAsNew, struct{}{}) }, time.Hour)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		return entity.NewLoop(ctx, &still{Carried: "all"}).Run("still", func(carried []byte) any {

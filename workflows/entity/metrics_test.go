@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -29,9 +30,9 @@ func TestTransitionsAreMeasured(t *testing.T) {
 		"failed": {closed: contract.TransitionClosed{Error: "no", ErrorType: contract.ErrorEnded}, made: "no"},
 	} {
 		scope := tally.NewTestScope("", nil)
-		var suite testsuite.WorkflowTestSuite
-		suite.SetMetricsHandler(sdktally.NewMetricsHandler(scope))
-		env := suite.NewTestWorkflowEnvironment()
+		env := environment.New(func(suite *testsuite.WorkflowTestSuite) {
+			suite.SetMetricsHandler(sdktally.NewMetricsHandler(scope))
+		})
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			var m entity.Manual
 			m.Closed(&entity.Transition{ID: "vm/a/b/start/1", Operation: contract.OperationStart, Since: began},

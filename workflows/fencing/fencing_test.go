@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -15,7 +16,7 @@ type token = contract.FencingToken
 
 func newEnvironment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	env := new(testsuite.WorkflowTestSuite).NewTestWorkflowEnvironment()
+	env := environment.New()
 	env.RegisterWorkflowWithOptions(Workflow, workflow.RegisterOptions{Name: contract.WorkflowFencingToken})
 	return env
 }

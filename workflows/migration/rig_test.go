@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -102,10 +103,9 @@ func newRig(t *testing.T) *rig {
 
 // renew begins another run.
 func (r *rig) renew() {
-	var s testsuite.WorkflowTestSuite
-	s.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	r.env = s.NewTestWorkflowEnvironment()
-	r.env.SetTestTimeout(20 * time.Second)
+	r.env = environment.New(func(s *testsuite.WorkflowTestSuite) {
+		s.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	})
 	r.register()
 	r.env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
 		Return(r.signalled)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/testsuite"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -58,9 +58,7 @@ func TestWhatIsNoLabelIsLeftOut(t *testing.T) {
 }
 
 func TestCapabilitiesAreWrittenOnceAndAgainWhenTheyDiffer(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(10 * time.Second)
+	env := environment.New()
 	var wrote []contract.PatchNodeInput
 	env.RegisterActivityWithOptions(func(_ context.Context, in contract.PatchNodeInput) error {
 		wrote = append(wrote, in)

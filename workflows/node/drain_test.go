@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -24,10 +25,8 @@ type drains struct {
 
 func newDrains(t *testing.T) *drains {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	d := &drains{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(),
+	d := &drains{TestWorkflowEnvironment: environment.New(),
 		result: contract.DrainResult{Summary: "done", Moved: 1}}
-	d.SetTestTimeout(10 * time.Second)
 	d.RegisterActivityWithOptions(func(context.Context, contract.PatchNodeInput) error { return nil },
 		activity.RegisterOptions{Name: contract.ActivityPatchNode})
 	d.RegisterWorkflowWithOptions(d.drain, workflow.RegisterOptions{Name: contract.WorkflowDrain})

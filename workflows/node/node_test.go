@@ -3,13 +3,12 @@ package node
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -61,9 +60,7 @@ func TestObservationsOutOfOrderDoNotTurnBack(t *testing.T) {
 }
 
 func TestANodeThatTheAPIServerDoesNotKnowIsDone(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(10 * time.Second)
+	env := environment.New()
 	env.RegisterActivityWithOptions(func(context.Context, contract.PatchNodeInput) error {
 		return temporal.NewNonRetryableApplicationError("node node1 is gone", contract.ErrorGone, nil)
 	}, activity.RegisterOptions{Name: contract.ActivityPatchNode})

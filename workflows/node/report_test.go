@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -84,9 +85,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	w := &world{env: suite.NewTestWorkflowEnvironment(), labels: map[string]string{}}
-	w.env.SetTestTimeout(10 * time.Second)
+	w := &world{env: environment.New(), labels: map[string]string{}}
 	w.env.RegisterActivityWithOptions(func(_ context.Context, in contract.PatchNodeInput) error {
 		for k, v := range in.Labels {
 			if v != nil {

@@ -16,6 +16,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/testsuite/cluster"
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/replicaset"
@@ -33,9 +34,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	var s testsuite.WorkflowTestSuite
-	env := s.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env := environment.New()
 	w := &world{Cluster: cluster.New(t, "replicaset/default/web", env), t: t, env: env}
 	w.env.RegisterWorkflowWithOptions(replicaset.Replicate, workflow.RegisterOptions{Name: contract.WorkflowReplicate})
 	w.env.SetOnChildWorkflowStartedListener(

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/vm"
@@ -41,8 +42,7 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var suite testsuite.WorkflowTestSuite
-			env := suite.NewTestWorkflowEnvironment()
+			env := environment.New()
 			env.RegisterActivityWithOptions(
 				func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
 					return contract.DeleteVMIResult{}, nil
@@ -73,8 +73,7 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 
 // TestAStartThatWaitsInOurQueuesHasItsTimeStill: its minutes count from when there is an instance.
 func TestAStartThatWaitsInOurQueuesHasItsTimeStill(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+	env := environment.New()
 	env.RegisterActivityWithOptions(func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
 		return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-1"}}, nil
 	}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
@@ -95,8 +94,7 @@ func TestAStopHasItsTimeFromTheDeletion(t *testing.T) {
 	const limit = 30 * time.Second
 	for goneAfter, want := range map[time.Duration]string{limit - time.Second: "",
 		limit + time.Second: "the instance is not gone after"} {
-		var suite testsuite.WorkflowTestSuite
-		env := suite.NewTestWorkflowEnvironment()
+		env := environment.New()
 		begun := env.Now()
 		long := begun.Add(-entity.StopSlack)
 		inspected(env, contract.PodObservation{NodeName: "n", DeletionTimestamp: &long})
@@ -118,8 +116,7 @@ func TestAStopHasItsTimeFromTheDeletion(t *testing.T) {
 func TestAStopThatWaitsInOurQueuesIsNotLate(t *testing.T) {
 	for goneAfter, want := range map[time.Duration]string{
 		20 * time.Minute: "", 2 * time.Hour: "the instance is not gone after 1h0m30s"} {
-		var suite testsuite.WorkflowTestSuite
-		env := suite.NewTestWorkflowEnvironment()
+		env := environment.New()
 		looked := inspected(env, contract.PodObservation{NodeName: "n", Phase: "Running"})
 		asked := 0
 		env.RegisterActivityWithOptions(
@@ -174,8 +171,7 @@ func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
 			"!the guest does not run yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var suite testsuite.WorkflowTestSuite
-			env := suite.NewTestWorkflowEnvironment()
+			env := environment.New()
 			env.RegisterActivityWithOptions(
 				func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
 					return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-1"}}, nil
@@ -220,9 +216,8 @@ func inspected(env *testsuite.TestWorkflowEnvironment, pod contract.PodObservati
 
 // TestARefusedStopIsAResult, which tells the entity what is true, and no failure.
 func TestARefusedStopIsAResult(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
 	now := contract.VMObservation{UID: "vm-1", ResourceVersion: "7", RunStrategy: "Always"}
-	env := suite.NewTestWorkflowEnvironment()
+	env := environment.New()
 	env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
 		return contract.DeleteVMIResult{Refused: "it is to run", VM: &now, VMI: &contract.VMIObservation{UID: "vmi-1"}},
 			nil
@@ -241,8 +236,7 @@ func TestARefusedStopIsAResult(t *testing.T) {
 // TestACancelledStartTakesAwayWhatItMade, also where the answer of its creation was lost: the instance says which start
 // made it.
 func TestACancelledStartTakesAwayWhatItMade(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+	env := environment.New()
 	var made []string
 	env.RegisterActivityWithOptions(
 		func(_ context.Context, in contract.CreateVMIInput) (contract.CreateVMIResult, error) {

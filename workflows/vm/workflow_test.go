@@ -14,6 +14,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/testsuite/cluster"
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/conditions"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vm"
@@ -30,10 +31,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	var s testsuite.WorkflowTestSuite
-	env := s.NewTestWorkflowEnvironment()
+	env := environment.New()
 	w := &world{Cluster: cluster.New(t, "vm/default/web", env), env: env}
-	w.env.SetTestTimeout(20 * time.Second)
 	for name, f := range map[string]any{contract.WorkflowStartVM: vm.Start, contract.WorkflowStopVM: vm.Stop,
 		contract.WorkflowRestartVM: vm.Restart} {
 		w.env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
@@ -32,10 +33,8 @@ type cluster struct {
 
 func newCluster(t *testing.T, u contract.UpdateStrategy, guests ...contract.Movable) *cluster {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	c := &cluster{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), guests: guests, strategy: u,
+	c := &cluster{TestWorkflowEnvironment: environment.New(), guests: guests, strategy: u,
 		image: "new"}
-	c.SetTestTimeout(10 * time.Second)
 	for name, f := range map[string]any{
 		contract.ActivityFindOutdated: c.find, contract.ActivityMoveOutdated: c.move,
 		contract.ActivityEvictOutdated: c.evict,
