@@ -40,6 +40,8 @@ func (s temporalSender) Send(ctx context.Context, d *Delivery) error {
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		StaticSummary:         d.Start.Summary,
 		TypedSearchAttributes: searchAttributes(d.Start.Search),
+		// Where tasks wait, namespaces take turns: its children and activities inherit it.
+		Priority: temporal.Priority{FairnessKey: d.Start.Input.Namespace},
 	}, d.Start.Type, d.Start.Input)
 	if err != nil {
 		return fmt.Errorf("signalling, or starting with the signal: %w", err)

@@ -16,6 +16,7 @@
 //	heal_test.go       Temporal's database is lost
 //	older_copy_test.go a terminated entity, a fencing token that is lost, an older copy of Temporal's database
 //	gateway_test.go    a node's worker reaches Temporal through the gateway
+//	fairness_test.go   a stop beside many starts of another namespace
 //	cost_test.go       what a VM and a VMI cost in events, workflow tasks, signals and requests
 //	record_test.go     histories of migrations and of a drain, for testsuite/replay
 package crash

@@ -1,0 +1,83 @@
+//go:build crash
+
+package crash
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/kube"
+)
+
+// mass is how many VMs one tenant starts at once, and overtaken how many of these starts another tenant's single stop
+// may wait for.
+const mass, overtaken = 200, mass / 8
+
+// TestAStopPassesAMassStart: while one namespace has asked for many starts at once, and most of them wait in Temporal's
+// task queue, the stop of a VM of another namespace is not behind them.
+func TestAStopPassesAMassStart(t *testing.T) {
+	l := newLane(t, startTemporal(t), "fairness")
+	program := newWorker(t)
+	l.mu.Lock()
+	// Few tasks at a time, so that what waits does so in Temporal.
+	l.workers = append(l.workers, l.launch(program, "--launcher-image", "localhost/virtflow/launcher:dev",
+		"--max-concurrent", "4"))
+	l.mu.Unlock()
+	single := &story{lane: l, follower: &follower{ctx: t.Context()}, namespace: "single"}
+	many := &story{lane: l, follower: single.follower, namespace: "many"}
+	for _, s := range []*story{single, many} {
+		_, err := kube.Put(l.kube, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+		require.NoError(t, err)
+	}
+	require.NoError(t, single.createVM(kubevirt.RunStrategyAlways))
+	until(t, patience, "the single VM runs", func() error { return single.running(1, 1) })
+	alone := stops(t, single)
+	require.NoError(t, single.strategy(kubevirt.RunStrategyAlways))
+	until(t, patience, "the single VM runs again", func() error { return single.running(2, 1) })
+
+	always := kubevirt.RunStrategyAlways
+	for i := range mass {
+		_, err := kube.Put(l.kube, &kubevirt.VirtualMachine{
+			ObjectMeta: metav1.ObjectMeta{Namespace: many.namespace, Name: fmt.Sprintf("%s-%d", vmName, i)},
+			Spec:       kubevirt.VirtualMachineSpec{RunStrategy: &always, Template: many.template()},
+		})
+		require.NoError(t, err)
+	}
+	started := func() int { return l.machine.total(many.namespace).domains }
+	until(t, patience, "the first of many run", func() error {
+		if started() == 0 {
+			return fmt.Errorf("none runs")
+		}
+		return nil
+	})
+	before := started()
+	require.Less(t, before, mass/2, "most are to wait while the stop is asked for")
+	beside := stops(t, single)
+	passed := started() - before
+	figures.Print(t, "fairness: a stop beside %d starts of another namespace waited for %d of them (%d had been done); "+
+		"%.1f times as long as alone", mass, passed, before, beside.Seconds()/alone.Seconds())
+	require.LessOrEqual(t, passed, overtaken, "starts of another namespace that the stop waited for")
+	until(t, 5*time.Minute, "all of the many run", func() error {
+		if n := l.machine.domains(many.namespace); n < mass {
+			return fmt.Errorf("%d run", n)
+		}
+		return nil
+	})
+	require.Empty(t, l.broken())
+}
+
+// stops halts a VM, and returns how long it took until it was stopped.
+func stops(t *testing.T, s *story) time.Duration {
+	t.Helper()
+	began := time.Now()
+	require.NoError(t, s.strategy(kubevirt.RunStrategyHalted))
+	until(t, patience, "it has stopped", s.stopped)
+	return time.Since(began)
+}
