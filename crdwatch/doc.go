@@ -20,7 +20,7 @@
 //	census.go       when to resync: as many workflows run as there are objects
 //	delivery.go     an observation on its way
 //	outbox.go       one serial queue per workflow; an object's newest observation wins, retried until Temporal takes it
-//	turns.go        which workflow is next: changes first, resyncs behind
+//	turns.go        which workflow is next: changes first, resyncs behind, namespaces in turn
 //	lately.go       what was sent in the last minutes
 //	temporal.go     signals, and what follows from their errors
 //	older.go        whether an informer was told of an older version than it had read

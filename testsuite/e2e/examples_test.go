@@ -53,7 +53,7 @@ type verdict struct{ what, why string }
 
 // TestKubeVirtsExamples applies each of the manifests that KubeVirt gives away as examples, with the test guest's image
 // instead of theirs, starts what is to be started, and compares with the table in docs what becomes of it. Claims that
-// they name have the same guest on their disks.
+// they name have the same guest on their disks, and networks that any node can give are there.
 func TestKubeVirtsExamples(t *testing.T) {
 	turns.Take(t, 2)
 	page, err := os.ReadFile(examplesPage)
@@ -66,6 +66,8 @@ func TestKubeVirtsExamples(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, len(all), 40)
 	disk := guestDisk(t)
+	dev(t, "multus")
+	t.Cleanup(func() { dev(t, "multus", "--off") })
 	// Others name it.
 	named := example{file: filepath.Join(filepath.Dir(all[0]), "non-preemtible.yaml")}
 	require.NoError(t, named.apply(t, "default"))
@@ -113,6 +115,7 @@ type example struct{ file, disk string }
 var (
 	foreignImage = regexp.MustCompile(`registry:5000/kubevirt/[a-z-]+:devel`)
 	claimName    = regexp.MustCompile(`claimName: (disk-[a-z]+)`)
+	networkName  = regexp.MustCompile(`networkName: ptp-conf`)
 )
 
 // manifest is the example with the test guest's image, kernel and initramfs.
@@ -141,6 +144,10 @@ func (e example) outcome(t *testing.T) verdict {
 	}
 	for _, found := range claimName.FindAllStringSubmatch(e.manifest(t), -1) {
 		claimWith(t, namespace, found[1], "64Mi", e.disk)
+	}
+	if networkName.MatchString(e.manifest(t)) {
+		networkOf(t, namespace, "ptp-conf", `{"cniVersion": "0.4.0", "type": "ptp", "ipam": {"type": "host-local", `+
+			`"subnet": "10.78.0.0/24"}}`)
 	}
 	v := e.in(t, namespace)
 	v.why = strings.ReplaceAll(v.why, namespace, "default") // as users have it

@@ -14,6 +14,13 @@ import (
 	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
+// networkOf makes a network of Multus's that is configured like that.
+func networkOf(t *testing.T, namespace, name, config string) {
+	t.Helper()
+	apply(t, fmt.Sprintf("{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {name: %s, "+
+		"namespace: %s}, spec: {config: '%s'}}", name, namespace, config))
+}
+
 // onFurtherNetworks is the VM with interfaces on further networks, and a guest that runs these commands when it is up.
 func (m *machine) onFurtherNetworks(extra string, networks, commands []string) {
 	m.t.Helper()
@@ -58,8 +65,7 @@ func TestFurtherNetworks(t *testing.T) {
 		"served": `{"cniVersion": "0.4.0", "type": "bridge", "bridge": "served-e2e", "ipam": {"type": "host-local", ` +
 			`"subnet": "10.77.0.0/24"}}`,
 	} {
-		apply(t, fmt.Sprintf("{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {name: %s, "+
-			"namespace: %s}, spec: {config: '%s'}}", name, m.namespace, config))
+		networkOf(t, m.namespace, name, config)
 	}
 	m.onFurtherNetworks("", []string{"lan", "served"}, []string{
 		"ip addr add 192.168.77.1/24 dev eth1", "ip link set eth1 up",
