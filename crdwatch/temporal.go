@@ -40,7 +40,7 @@ func (s temporalSender) Send(ctx context.Context, d *Delivery) error {
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		StaticSummary:         d.Start.Summary,
 		TypedSearchAttributes: searchAttributes(d.Start.Search),
-		// Where tasks wait, namespaces take turns: its children and activities inherit it.
+		// In task queues namespaces take turns, if the server has that on. Children and activities inherit the key.
 		Priority: temporal.Priority{FairnessKey: d.Start.Input.Namespace},
 	}, d.Start.Type, d.Start.Input)
 	if err != nil {

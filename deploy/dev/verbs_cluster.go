@@ -25,7 +25,7 @@ func clusterVerbs() []*cobra.Command {
 		Use: "multus", Short: "Give pods the further networks that they ask for", Args: cobra.NoArgs,
 		RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
 			if off {
-				return c.WithoutMultus()
+				return c.WithoutMultus(ctx)
 			}
 			return c.Multus(ctx)
 		}),

@@ -16,13 +16,13 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// mass is how many VMs one tenant starts at once, and overtaken how many of these starts another tenant's single stop
-// may wait for.
+// mass is how many VMs one tenant starts at once, and then stops, and overtaken how many of those another tenant's
+// single stop may wait for. Without fairness keys it waits for a quarter to a third.
 const mass, overtaken = 200, mass / 8
 
-// TestAStopPassesAMassStart: while one namespace has asked for many starts at once, and most of them wait in Temporal's
-// task queue, the stop of a VM of another namespace is not behind them.
-func TestAStopPassesAMassStart(t *testing.T) {
+// TestNamespacesTakeTurns: while one namespace has asked for many starts at once, or stops, and most of them wait in
+// Temporal's task queue, the stop of a VM of another namespace is not behind them.
+func TestNamespacesTakeTurns(t *testing.T) {
 	l := newLane(t, startTemporal(t), "fairness")
 	program := newWorker(t)
 	l.mu.Lock()
@@ -70,6 +70,22 @@ func TestAStopPassesAMassStart(t *testing.T) {
 		}
 		return nil
 	})
+	require.NoError(t, single.strategy(kubevirt.RunStrategyAlways))
+	until(t, patience, "the single VM runs once more", func() error { return single.running(3, 1) })
+	halted := kubevirt.RunStrategyHalted
+	for i := range mass {
+		require.NoError(t, persist(func() error {
+			_, err := kube.Edit(l.kube, many.namespace, fmt.Sprintf("%s-%d", vmName, i), "",
+				func(vm *kubevirt.VirtualMachine) { vm.Spec.RunStrategy = &halted })
+			return err
+		}))
+	}
+	left := l.machine.domains(many.namespace)
+	beside = stops(t, single)
+	passed = left - l.machine.domains(many.namespace)
+	figures.Print(t, "fairness: a stop beside %d stops of another namespace waited for %d of %d; %.1f times as long as "+
+		"alone", mass, passed, left, beside.Seconds()/alone.Seconds())
+	require.LessOrEqual(t, passed, overtaken, "stops of another namespace that the stop waited for")
 	require.Empty(t, l.broken())
 }
 

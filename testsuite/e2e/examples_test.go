@@ -66,8 +66,7 @@ func TestKubeVirtsExamples(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, len(all), 40)
 	disk := guestDisk(t)
-	dev(t, "multus")
-	t.Cleanup(func() { dev(t, "multus", "--off") })
+	withMultus(t)
 	// Others name it.
 	named := example{file: filepath.Join(filepath.Dir(all[0]), "non-preemtible.yaml")}
 	require.NoError(t, named.apply(t, "default"))

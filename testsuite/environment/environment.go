@@ -8,11 +8,11 @@ import (
 	"go.temporal.io/sdk/testsuite"
 )
 
-// limit is how long a test of a workflow may take in real time, where the SDK allows three seconds: only a workflow that
-// never ends meets it.
-const limit = 2 * time.Minute
+// limit is for how long, in real time, nothing may happen in a test, where the SDK allows three seconds: only a
+// workflow that waits for ever meets it.
+const limit = 30 * time.Second
 
-// New is an environment, of a suite that was set up like that.
+// New is an environment. Each setUp may set the logger, the metrics and the like of the suite that it is made of.
 func New(setUp ...func(*testsuite.WorkflowTestSuite)) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	for _, f := range setUp {

@@ -35,8 +35,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func newEnvironment() *testsuite.TestWorkflowEnvironment {
-	env := environment.New()
-	return env
+	return environment.New()
 }
 
 // next is the same cluster for another run of the entity.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 	"github.com/virtflow/virtflow/deploy/dev/node"
@@ -15,8 +16,14 @@ import (
 //go:embed files/multus.yaml
 var multusManifest []byte
 
-// networkModule has the definition of the kind NetworkAttachmentDefinition.
-const networkModule = "github.com/k8snetworkplumbingwg/network-attachment-definition-client"
+// networkModule has the definition of the kind NetworkAttachmentDefinition, which is networkKind.
+const (
+	networkModule = "github.com/k8snetworkplumbingwg/network-attachment-definition-client"
+	networkKind   = "network-attachment-definitions.k8s.cni.cncf.io"
+)
+
+// networksAnnotation is how a pod asks for further networks.
+const networksAnnotation = "k8s.v1.cni.cncf.io/networks"
 
 // Multus has the nodes of the running cluster give pods the further networks that they ask for, until WithoutMultus.
 // Pods that ask for none are made as before, but for Multus's own requests to the API server.
@@ -26,6 +33,9 @@ func (c Cluster) Multus(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if _, err := os.Stat(c.Layout.Kubeconfig("multus")); err != nil {
+		return fmt.Errorf("the cluster does not run, or was started by an older checkout: run make up first: %w", err)
+	}
 	folder, err := c.builder().Ensure(ctx, parts.Multus())
 	if err != nil {
 		return err
@@ -45,22 +55,49 @@ func (c Cluster) Multus(ctx context.Context) error {
 			return err
 		}
 	}
+	_, err = c.Run(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd/"+networkKind)
+	if err != nil {
+		return err
+	}
 	for _, n := range layout.Nodes() {
 		if err := node.WriteMultus(c.Layout, n); err != nil {
 			return err
 		}
 	}
-	c.say("Pods get the networks that their annotation k8s.v1.cni.cncf.io/networks names. make multus OFF=1 ends that.")
+	c.say("Pods get the networks that their annotation %s names. make multus OFF=1 ends that.", networksAnnotation)
 	return nil
 }
 
-// WithoutMultus has nodes give pods their own network only. What pods have already, they keep until they go.
-func (c Cluster) WithoutMultus() error {
+// WithoutMultus has nodes give pods their own network only. Nobody would take further networks back from pods that have
+// some: they have to go before.
+func (c Cluster) WithoutMultus(ctx context.Context) error {
 	unlock, err := c.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	var pods struct {
+		Items []struct {
+			Metadata struct {
+				Namespace   string            `json:"namespace"`
+				Name        string            `json:"name"`
+				Annotations map[string]string `json:"annotations"`
+			} `json:"metadata"`
+		} `json:"items"`
+	}
+	if err := c.Get(ctx, &pods, "pods", "--all-namespaces"); err != nil {
+		return err
+	}
+	var have []string
+	for _, p := range pods.Items {
+		if m := p.Metadata; m.Annotations[networksAnnotation] != "" {
+			have = append(have, m.Namespace+"/"+m.Name)
+		}
+	}
+	if len(have) > 0 {
+		return fmt.Errorf("pods have further networks, which only Multus takes back: delete %s first",
+			strings.Join(have, ", "))
+	}
 	for _, n := range layout.Nodes() {
 		if err := node.RemoveMultus(c.Layout, n); err != nil {
 			return err

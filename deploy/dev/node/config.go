@@ -98,7 +98,7 @@ func (c Config) Write() (string, error) {
 			return "", err
 		}
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+	return hex.EncodeToString(sum.Sum(nil)[:8]), renewMultus(c.Layout, c.Node)
 }
 
 // Read reads what Write wrote.

@@ -114,6 +114,12 @@ func TestMultusComesBeforeTheNodesOwnNetwork(t *testing.T) {
 	require.Equal(t, "multus", multus.Type)
 	require.Len(t, multus.Delegates, 1)
 	require.JSONEq(t, string(own), string(multus.Delegates[0]))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, names[0].Name()), nil, 0o600))
+	_, err = c.Write()
+	require.NoError(t, err)
+	again, err := os.ReadFile(filepath.Join(folder, names[0].Name()))
+	require.NoError(t, err)
+	require.Equal(t, first, again, "it is written anew with the rest")
 
 	require.NoError(t, RemoveMultus(c.Layout, c.Node))
 	require.NoError(t, RemoveMultus(c.Layout, c.Node), "once more")
