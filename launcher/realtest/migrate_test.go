@@ -29,10 +29,14 @@ var mountPoint = filepath.Join(os.TempDir(), "vf-mount") //nolint:gochecknogloba
 
 // newTwin is a pod that a guest moves from or to. Its cloud-init data is on a CD-ROM, which libvirt does not copy: the
 // move has to carry it.
-func newTwin(t *testing.T) *pod {
+func newTwin(t *testing.T, changes ...func(domain map[string]any)) *pod {
 	t.Helper()
 	return newPodAt(t, vmi(func(spec map[string]any) {
-		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
+		domain := spec["domain"].(map[string]any)
+		for _, change := range changes {
+			change(domain)
+		}
+		devices := domain["devices"].(map[string]any)
 		devices["disks"].([]any)[2] = map[string]any{"name": "seed", "cdrom": map[string]any{"bus": "sata"}}
 	}), "", mountPoint)
 }
@@ -271,9 +275,9 @@ func TestAGuestMovesWithItsDisks(t *testing.T) {
 }
 
 // booted is a guest that counts.
-func booted(t *testing.T) *pod {
+func booted(t *testing.T, changes ...func(domain map[string]any)) *pod {
 	t.Helper()
-	p := newTwin(t)
+	p := newTwin(t, changes...)
 	p.boot()
 	p.agentUp()
 	p.count()

@@ -373,12 +373,14 @@ func TestAMoveThatTakesTooLongIsAborted(t *testing.T) {
 func TestAGuestThatWritesFasterThanItIsCopied(t *testing.T) {
 	turns.Take(t, 6)
 	const bandwidth = 8 << 20
-	from := booted(t)
+	// Of the usual guest's memory too little is free.
+	large := func(domain map[string]any) { domain["memory"] = map[string]any{"guest": "192Mi"} }
+	from := booted(t, large)
 	// Twelve MiB, which the guest rewrites several times in the second and a half that a round of copying them takes.
 	from.run(`dd if=/dev/urandom of=/tmp/pattern bs=64k count=192 2>/dev/null; cp /tmp/pattern /tmp/dirty; ` +
 		`setsid sh -c 'while :; do dd if=/tmp/pattern of=/tmp/dirty bs=64k conv=notrunc; echo >> /tmp/rounds; done' ` +
 		`>/dev/null 2>&1 </dev/null & sleep 1; echo`)
-	m := newMove(t, from, newTwin(t))
+	m := newMove(t, from, newTwin(t, large))
 	m.options = &rpc.MigrationOptions{Bandwidth: bandwidth, CompletionSeconds: 40}
 	m.prepare()
 	stayed := m.stays(m.begin())
@@ -388,7 +390,7 @@ func TestAGuestThatWritesFasterThanItIsCopied(t *testing.T) {
 	require.Greater(t, rounds, int32(3), "it is not the first round that has taken so long")
 	m.notReceived()
 
-	to := newTwin(t)
+	to := newTwin(t, large)
 	m = newMove(t, from, to)
 	m.options = &rpc.MigrationOptions{Bandwidth: bandwidth, AutoConverge: true}
 	m.prepare()
