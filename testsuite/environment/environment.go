@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 )
 
 // limit is for how long, in real time, nothing may happen in a test, where the SDK allows three seconds: only a
@@ -20,5 +21,7 @@ func New(setUp ...func(*testsuite.WorkflowTestSuite)) *testsuite.TestWorkflowEnv
 	}
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(limit)
+	// A second without the processor is no deadlock, either.
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: limit})
 	return env
 }
