@@ -84,7 +84,7 @@ func TestFurtherNetworks(t *testing.T) {
 		"ip addr add 192.168.77.1/24 dev eth1", "ip link set eth1 up",
 		"udhcpc -b -S -i eth2 -t 5 -T 1 -A 2 -s /usr/lib/guest/dhcp"})
 	vmi := m.untilBooted()
-	elsewhere := map[string]string{"node1": "node2", "node2": "node1"}[vmi.Status.NodeName]
+	elsewhere := m.otherNode()
 
 	var lan, served nic
 	shown := func() (err error) {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/debian"
+	"github.com/virtflow/virtflow/testsuite/metrics"
 	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
@@ -66,10 +67,7 @@ func startPrometheus(t *testing.T) *prometheus {
 	rules = regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAll(rules, nil)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), rules, 0o600))
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := "127.0.0.1:" + freePort(t)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	cmd := exec.Command(filepath.Join(unpacked, "usr", "bin", "prometheus"),
@@ -232,17 +230,10 @@ func (p *prometheus) shows(expr string) (bool, error) {
 // panels are the expressions of the dashboard, and what is asked with each.
 func panels(t *testing.T) map[string]string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(monitoringDir, "dashboard.json"))
+	dashboard, err := metrics.Dashboard()
 	require.NoError(t, err)
-	var dashboard struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
-	require.NoError(t, json.Unmarshal(content, &dashboard))
 	out := map[string]string{}
-	for _, panel := range dashboard.Panels {
+	for _, panel := range dashboard {
 		for _, target := range panel.Targets {
 			out[target.Expr] = panel.Title
 		}

@@ -1,5 +1,3 @@
-// Package environment makes Temporal's environment for tests of workflows, whose clock is played, with a limit in real
-// time that no busy machine meets.
 package environment
 
 import (
@@ -9,9 +7,9 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// limit is for how long, in real time, nothing may happen in a test, where the SDK allows three seconds: only a
+// Limit is for how long, in real time, nothing may happen in a test, where the SDK allows three seconds: only a
 // workflow that waits for ever meets it.
-const limit = 30 * time.Second
+const Limit = time.Minute
 
 // New is an environment. Each setUp may set the logger, the metrics and the like of the suite that it is made of.
 func New(setUp ...func(*testsuite.WorkflowTestSuite)) *testsuite.TestWorkflowEnvironment {
@@ -20,8 +18,8 @@ func New(setUp ...func(*testsuite.WorkflowTestSuite)) *testsuite.TestWorkflowEnv
 		f(&suite)
 	}
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(limit)
+	env.SetTestTimeout(Limit)
 	// A second without the processor is no deadlock, either.
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: limit})
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: Limit})
 	return env
 }

@@ -146,7 +146,7 @@ func New(o Options) (*World, error) {
 	}
 	w.env.SetWorkerOptions(worker.Options{
 		Interceptors:             []interceptor.WorkerInterceptor{&intercept{world: w}},
-		DeadlockDetectionTimeout: time.Minute,
+		DeadlockDetectionTimeout: environment.Limit,
 	})
 	control.RegisterWorkflows(w.env)
 	w.Kube.OnChange(w.changed)

@@ -30,17 +30,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	env := newEnvironment()
+	env := environment.New()
 	return &world{Cluster: cluster.New(t, "vmi/default/web", env), env: env}
-}
-
-func newEnvironment() *testsuite.TestWorkflowEnvironment {
-	return environment.New()
 }
 
 // next is the same cluster for another run of the entity.
 func (w *world) next() *world {
-	env := newEnvironment()
+	env := environment.New()
 	w.Use(env)
 	return &world{Cluster: w.Cluster, env: env}
 }
