@@ -46,7 +46,7 @@ func guestNetworks(vmi *v1.VirtualMachineInstance) ([]*rpc.GuestNetwork, error) 
 		case iface.Masquerade != nil && network.Pod != nil:
 			n.Binding = rpc.Binding_BINDING_MASQUERADE
 			n.Ipv4, n.Ipv6 = network.Pod.VMNetworkCIDR, network.Pod.VMIPv6NetworkCIDR
-			n.Ports = ports(iface.Ports)
+			n.Ports = ports(iface)
 		case iface.Bridge != nil && multus.Further(network):
 			n.Binding = rpc.Binding_BINDING_FURTHER_BRIDGE
 		case iface.Bridge != nil:
@@ -59,10 +59,14 @@ func guestNetworks(vmi *v1.VirtualMachineInstance) ([]*rpc.GuestNetwork, error) 
 	return out, nil
 }
 
-func ports(named []v1.Port) []*rpc.PortRange {
+// ports are those that reach the guest, of which an interface lists single ones or ranges; none is all.
+func ports(iface *v1.Interface) []*rpc.PortRange {
 	var out []*rpc.PortRange
-	for _, p := range named {
+	for _, p := range iface.Ports {
 		out = append(out, &rpc.PortRange{Udp: strings.EqualFold(p.Protocol, "UDP"), First: p.Port, Last: p.Port})
+	}
+	for _, r := range iface.PortRanges {
+		out = append(out, &rpc.PortRange{Udp: strings.EqualFold(r.Protocol, "UDP"), First: r.Start, Last: r.End})
 	}
 	return out
 }

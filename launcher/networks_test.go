@@ -28,6 +28,10 @@ func TestGuestNetworks(t *testing.T) {
 		  "networks":[{"name":"a","pod":{"vmNetworkCIDR":"10.9.0.0/24","vmIPv6NetworkCIDR":"fd09::/120"}}]}`: {
 			Name: "a", Binding: masquerade, Queues: 1, Ipv4: "10.9.0.0/24", Ipv6: "fd09::/120",
 			Ports: []*rpc.PortRange{{First: 80, Last: 80}, {Udp: true, First: 53, Last: 53}}},
+		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{},"portRanges":[{"start":80,"end":90,"protocol":"TCP"},
+		  {"start":53,"end":53,"protocol":"UDP"}]}]}},"networks":[{"name":"a","pod":{}}]}`: {
+			Name: "a", Binding: masquerade, Queues: 1,
+			Ports: []*rpc.PortRange{{First: 80, Last: 90}, {Udp: true, First: 53, Last: 53}}},
 		`{"domain":{"cpu":{"cores":4},"devices":{"networkInterfaceMultiqueue":true,"interfaces":[
 		  {"name":"a","bridge":{},"macAddress":"02-00-00-00-00-07"}]}},"networks":[{"name":"a","pod":{}}]}`: {
 			Name: "a", Binding: bridge, Queues: 4, Mac: "02-00-00-00-00-07"},

@@ -177,7 +177,8 @@ func domain() []Field {
 		{Path: "domain.clock.timer.kvm.**"},
 		{Path: "domain.clock.timer.pit.**"},
 		{Path: "domain.clock.timer.rtc.**"},
-		{Path: "domain.ioThreadsPolicy", Values: []string{"shared", "auto"}},
+		{Path: "domain.ioThreads.supplementalPoolThreadCount"},
+		{Path: "domain.ioThreadsPolicy", Values: []string{"shared", "auto", "supplementalPool"}},
 	}
 }
 
@@ -239,6 +240,9 @@ func devices() []Field {
 		{Path: "domain.devices.interfaces[].ports[].name"},
 		{Path: "domain.devices.interfaces[].ports[].port"},
 		{Path: "domain.devices.interfaces[].ports[].protocol"},
+		{Path: "domain.devices.interfaces[].portRanges[].start"},
+		{Path: "domain.devices.interfaces[].portRanges[].end"},
+		{Path: "domain.devices.interfaces[].portRanges[].protocol"},
 		{Path: "domain.devices.interfaces[].macAddress"},
 		{Path: "domain.devices.interfaces[].model", Values: interfaceModels()},
 		{Path: "domain.devices.interfaces[].acpiIndex"},

@@ -37,5 +37,6 @@ func TestWhatRunsIsNotUnsupported(t *testing.T) {
 	require.NotContains(t, paths, "volumes[].hostDisk.path", "it is told of as a whole")
 	require.NotContains(t, paths, "volumes[].containerDisk")
 	require.NotContains(t, paths, "domain.machine.type", "there are no others on amd64")
-	require.Equal(t, []string{"shared", "auto"}, paths["domain.ioThreadsPolicy"])
+	require.NotContains(t, paths, "domain.ioThreadsPolicy", "all of KubeVirt's run")
+	require.Equal(t, []string{"amd64"}, paths["architecture"])
 }

@@ -115,6 +115,11 @@ func TestGolden(t *testing.T) {
 			"features":{"kvm":{"hidden":true}},"devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}}]}}}`, kvm: true,
 			cpus: []domain.HostCPU{{ID: 2, Core: 2}, {ID: 3, Core: 2}, {ID: 5, Core: 4}, {ID: 12, Core: 12, Node: 1},
 				{ID: 13, Core: 12, Node: 1}, {ID: 14, Core: 14, Node: 1}}},
+		"thread-pool": {spec: `{"domain":{` + guest + `,"ioThreadsPolicy":"supplementalPool","ioThreads":{"supplementalPoolThreadCount":2},
+			"cpu":{"cores":2,"dedicatedCpuPlacement":true,"isolateEmulatorThread":true},"devices":{"disks":[
+			{"name":"root","disk":{"bus":"virtio"}},{"name":"scratch","dedicatedIOThread":true,"disk":{"bus":"virtio"}},
+			{"name":"claim","disk":{"bus":"scsi"}}]}}}`, cpus: []domain.HostCPU{{ID: 1, Core: 1}, {ID: 2, Core: 2}, {ID: 3, Core: 3},
+			{ID: 4, Core: 4}, {ID: 5, Core: 5}}},
 		"host-devices": {spec: `{"domain":{` + guest + `,"devices":{"gpus":[{"name":"a","deviceName":"v/gpu"},{"name":"b","deviceName":"v/gpu"},
 			{"name":"c","deviceName":"v/slice"}],"hostDevices":[{"name":"card","deviceName":"v/card"},{"name":"stick","deviceName":"v/stick"}]}}}`,
 			hostDevices: domain.HostDevices{
@@ -272,6 +277,8 @@ func TestThreadsOfDisks(t *testing.T) {
 			{"name":"c"}]}}}`: 3,
 		`{"domain":{"ioThreadsPolicy":"shared","devices":{"disks":[{"name":"a"},{"name":"b"}]}}}`: 1,
 		`{"domain":{"devices":{"disks":[{"name":"a"},{"name":"b"}]}}}`:                            0,
+		`{"domain":{"ioThreadsPolicy":"supplementalPool","ioThreads":{"supplementalPoolThreadCount":3},
+			"devices":{"disks":[{"name":"a","dedicatedIOThread":true},{"name":"b"}]}}}`: 3,
 	} {
 		vmi := read(t, spec)
 		in := input(vmi)

@@ -51,6 +51,10 @@ func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
 	names := diskNames{}
 	spec := &in.VMI.Spec.Domain
 	threads := newIOThreads(spec)
+	if threads.supplemental && threads.pool > mostPoolThreads {
+		return nil, 0, invalid("spec.domain.ioThreads.supplementalPoolThreadCount", "%d threads are more than the %d queues "+
+			"that a disk can have", threads.pool, mostPoolThreads)
+	}
 	out := make([]libvirtxml.DomainDisk, 0, len(spec.Devices.Disks))
 	for i := range spec.Devices.Disks {
 		disk := &spec.Devices.Disks[i]
@@ -67,7 +71,7 @@ func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
 			return nil, 0, err
 		}
 		if d.Target.Bus == busVirtio {
-			d.Driver.IOThread = threads.next(isTrue(disk.DedicatedIOThread))
+			threads.assign(d.Driver, isTrue(disk.DedicatedIOThread))
 		}
 		out = append(out, *d)
 	}

@@ -3,13 +3,21 @@ package domain
 import (
 	k8sv1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtflow/virtflow/internal/hardware"
 )
 
-// ioThreads hands out I/O threads to virtio disks: one each to those that ask for their own, the rest share a pool.
+// mostPoolThreads is QEMU's limit for the queues of a virtio device: more threads than that have nothing to do.
+const mostPoolThreads = 1024
+
+// ioThreads hands out I/O threads to virtio disks: one each to those that ask for their own, the rest share a pool. Of
+// a supplemental pool every disk has all: QEMU spreads each one's queues over them.
 type ioThreads struct {
-	pool      uint // threads that are shared, numbered from 1
-	turn      uint
-	dedicated uint
+	pool         uint // threads that are shared, numbered from 1
+	supplemental bool
+	turn         uint
+	dedicated    uint
 }
 
 func newIOThreads(spec *v1.DomainSpec) *ioThreads {
@@ -22,6 +30,8 @@ func newIOThreads(spec *v1.DomainSpec) *ioThreads {
 	}
 	policy := spec.IOThreadsPolicy
 	switch {
+	case hardware.SupplementalPool(spec) > 0:
+		t.pool, t.supplemental = uint(hardware.SupplementalPool(spec)), true
 	case policy != nil && *policy == v1.IOThreadsPolicyAuto:
 		disks, most := uint(len(spec.Devices.Disks)), 2*requestedCPUs(spec)
 		t.pool = disks - wantsOwn
@@ -44,16 +54,20 @@ func requestedCPUs(spec *v1.DomainSpec) uint {
 	return 1
 }
 
-func (t *ioThreads) next(own bool) *uint {
-	if own {
+func (t *ioThreads) assign(driver *libvirtxml.DomainDiskDriver, own bool) {
+	switch {
+	case t.supplemental:
+		driver.IOThreads = &libvirtxml.DomainDiskIOThreads{}
+		for i := range t.pool {
+			driver.IOThreads.IOThread = append(driver.IOThreads.IOThread, libvirtxml.DomainDiskIOThread{ID: i + 1})
+		}
+	case own:
 		t.dedicated++
-		return ptr(t.pool + t.dedicated)
+		driver.IOThread = ptr(t.pool + t.dedicated)
+	case t.pool > 0:
+		t.turn++
+		driver.IOThread = ptr((t.turn-1)%t.pool + 1)
 	}
-	if t.pool == 0 {
-		return nil
-	}
-	t.turn++
-	return ptr((t.turn-1)%t.pool + 1)
 }
 
 func (t *ioThreads) total() uint { return t.pool + t.dedicated }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtflow/virtflow/internal/hardware"
 )
 
 // HostCPU is a logical CPU of the host. CPUs of one core have its number in common, and cores of one NUMA node that
@@ -19,13 +21,15 @@ type HostCPU struct{ ID, Core, Node int }
 // mostEmulatorCPUs are those that an isolated emulator has at most: two where that makes the sum even.
 const mostEmulatorCPUs = 2
 
-// pin gives each virtual CPU that is present one of the host's CPUs for itself, in a guest that has CPUs of its own.
+// pin gives each virtual CPU that is present one of the host's CPUs for itself, in a guest that has CPUs of its own,
+// and each I/O thread of a supplemental pool another.
 func pin(d *libvirtxml.Domain, in Input, present int) error {
 	c := in.VMI.Spec.Domain.CPU
 	if c == nil || !c.DedicatedCPUPlacement {
 		return nil
 	}
-	guest, rest, err := share(in.CPUs, present, max(1, int(c.Threads)), c.IsolateEmulatorThread)
+	pool := int(hardware.SupplementalPool(&in.VMI.Spec.Domain))
+	guest, rest, err := share(in.CPUs, present, pool, max(1, int(c.Threads)), c.IsolateEmulatorThread)
 	if err != nil {
 		return err
 	}
@@ -34,10 +38,14 @@ func pin(d *libvirtxml.Domain, in Input, present int) error {
 		d.CPUTune.VCPUPin = append(d.CPUTune.VCPUPin,
 			libvirtxml.DomainCPUTuneVCPUPin{VCPU: count(i), CPUSet: strconv.Itoa(cpu.ID)})
 	}
-	if c.IsolateEmulatorThread {
+	for i, cpu := range rest[:pool] {
+		d.CPUTune.IOThreadPin = append(d.CPUTune.IOThreadPin,
+			libvirtxml.DomainCPUTuneIOThreadPin{IOThread: count(i + 1), CPUSet: strconv.Itoa(cpu.ID)})
+	}
+	if rest = rest[pool:]; c.IsolateEmulatorThread {
 		emulator := list(rest, func(cpu HostCPU) int { return cpu.ID })
 		d.CPUTune.EmulatorPin = &libvirtxml.DomainCPUTuneEmulatorPin{CPUSet: emulator}
-		for i := range d.IOThreads {
+		for i := uint(pool); i < d.IOThreads; i++ {
 			d.CPUTune.IOThreadPin = append(d.CPUTune.IOThreadPin,
 				libvirtxml.DomainCPUTuneIOThreadPin{IOThread: i + 1, CPUSet: emulator})
 		}
@@ -48,15 +56,16 @@ func pin(d *libvirtxml.Domain, in Input, present int) error {
 	return nil
 }
 
-// share divides the launcher's CPUs between virtual CPUs, in their order, and the emulator. Virtual CPUs that are
-// threads of one core get threads of one core, as far as there are whole ones; NUMA nodes are filled one after the
-// other.
+// share divides the launcher's CPUs between virtual CPUs, in their order, a pool of I/O threads and the emulator: rest
+// begins with the pool's. Virtual CPUs that are threads of one core get threads of one core, as far as there are whole
+// ones; NUMA nodes are filled one after the other.
 //
 // A launcher that has more CPUs than its pod asked for shares them with others: its node gives nobody CPUs of its own.
-func share(cpus []HostCPU, present, threads int, isolate bool) (guest, rest []HostCPU, _ error) {
-	least, most := present, present
+func share(cpus []HostCPU, present, pool, threads int, isolate bool) (guest, rest []HostCPU, _ error) {
+	least := present + pool
+	most := least
 	if isolate {
-		least, most = present+1, present+mostEmulatorCPUs
+		least, most = least+1, most+mostEmulatorCPUs
 	}
 	switch {
 	case len(cpus) < least:

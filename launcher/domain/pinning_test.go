@@ -24,9 +24,11 @@ func host(ids ...int) []domain.HostCPU {
 func TestWhereVirtualCPUsRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		cpu      string
+		pool     string
 		host     []domain.HostCPU
 		pins     string
 		emulator string
+		io       string
 		err      string
 	}{
 		"one each":               {cpu: `"cores":3`, host: host(1, 2, 9), pins: "1 9 2"},
@@ -38,12 +40,20 @@ func TestWhereVirtualCPUsRun(t *testing.T) {
 		"of sockets to come none": {cpu: `"sockets":2,"maxSockets":8`, host: host(0, 1), pins: "0 1"},
 		"emulator":                {cpu: `"cores":1,"isolateEmulatorThread":true`, host: host(0, 1), pins: "0", emulator: "1"},
 		"emulator with two":       {cpu: `"cores":2,"isolateEmulatorThread":true`, host: host(0, 1, 2, 3), pins: "0 1", emulator: "2,3"},
+		"pool": {cpu: `"cores":1`, pool: "2", host: host(0, 1, 2), pins: "0", io: "1 2"},
+		"pool and emulator": {cpu: `"cores":1,"isolateEmulatorThread":true`, pool: "1", host: host(0, 1, 2, 3), pins: "0",
+			io: "1", emulator: "2,3"},
+		"none for the pool": {cpu: `"cores":2`, pool: "1", host: host(0, 1), err: "needs 3 CPUs of its own"},
 		"too few":                 {cpu: `"cores":3`, host: host(0, 1), err: "needs 3 CPUs of its own, and the pod has 2"},
 		"none for the emulator":   {cpu: `"cores":2,"isolateEmulatorThread":true`, host: host(0, 1), err: "needs 3 CPUs"},
 		"all of the node's":       {cpu: `"cores":2`, host: host(0, 1, 2), err: "has to have the policy static"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := input(read(t, `{"domain":{"memory":{"guest":"128Mi"},"cpu":{"dedicatedCpuPlacement":true,`+c.cpu+
+			pool := ""
+			if c.pool != "" {
+				pool = `"ioThreadsPolicy":"supplementalPool","ioThreads":{"supplementalPoolThreadCount":` + c.pool + `},`
+			}
+			in := input(read(t, `{"domain":{"memory":{"guest":"128Mi"},`+pool+`"cpu":{"dedicatedCpuPlacement":true,`+c.cpu+
 				`},"devices":{}}}`))
 			in.CPUs = c.host
 			d, err := domain.Build(in)
@@ -58,6 +68,12 @@ func TestWhereVirtualCPUsRun(t *testing.T) {
 				pins = append(pins, pin.CPUSet)
 			}
 			require.Equal(t, c.pins, strings.Join(pins, " "))
+			var io []string
+			for i, pin := range d.CPUTune.IOThreadPin {
+				require.EqualValues(t, i+1, pin.IOThread)
+				io = append(io, pin.CPUSet)
+			}
+			require.Equal(t, c.io, strings.Join(io, " "))
 			require.Equal(t, c.emulator != "", d.CPUTune.EmulatorPin != nil)
 			if c.emulator != "" {
 				require.Equal(t, c.emulator, d.CPUTune.EmulatorPin.CPUSet)

@@ -22,7 +22,6 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 	}{
 		{"spec.domain.launchSecurity", spec.LaunchSecurity != nil},
 		{"spec.domain.cpu.realtime", spec.CPU != nil && spec.CPU.Realtime != nil},
-		{"spec.domain.ioThreads", spec.IOThreads != nil},
 		{"spec.domain.devices.downwardMetrics", devices.DownwardMetrics != nil},
 		{"spec.domain.devices.autoattachVSOCK", isTrue(devices.AutoattachVSOCK)},
 		{"spec.domain.devices.watchdog.diag288", devices.Watchdog != nil && devices.Watchdog.Diag288 != nil},

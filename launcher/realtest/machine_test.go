@@ -69,7 +69,7 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 		"clock":{"timezone":"Asia/Tokyo","timer":{"hpet":{"present":false},"pit":{"tickPolicy":"delay"},"rtc":{"tickPolicy":"catchup"},"kvm":{},"hyperv":{}}},
 		"features":{"acpi":{},"apic":{},"kvm":{"hidden":true},"pvspinlock":{"enabled":false},"smm":{},
 			"hyperv":{"relaxed":{},"vapic":{},"vpindex":{},"spinlocks":{"spinlocks":8191},"synic":{},"tlbflush":{"direct":{}}}},
-		"ioThreadsPolicy":"auto",
+		"ioThreadsPolicy":"supplementalPool","ioThreads":{"supplementalPoolThreadCount":2},
 		"devices":{
 			"sound":{"name":"card","model":"ich9"},"video":{"type":"virtio"},"watchdog":{"name":"dog","i6300esb":{"action":"poweroff"}},
 			"panicDevices":[{"model":"isa"},{"model":"pvpanic"},{"model":"hyperv"}],

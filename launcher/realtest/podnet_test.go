@@ -100,19 +100,20 @@ func oneInterface(network, settings map[string]any, change func(domain map[strin
 	}
 }
 
-// TestADualStackGuestBehindMasquerade has a private network of its own, and only its named ports are reached.
+// TestADualStackGuestBehindMasquerade has a private network of its own, and only ports that it lists are reached.
 func TestADualStackGuestBehindMasquerade(t *testing.T) {
 	turns.Take(t, 1)
 	namespace, other := realNetwork(t)
 	p := newPodIn(t, vmi(oneInterface(
 		map[string]any{"vmNetworkCIDR": "10.9.8.0/28", "vmIPv6NetworkCIDR": "fd09::/120"},
-		map[string]any{"masquerade": map[string]any{}, "ports": []any{map[string]any{"port": 80}}}, nil)), namespace)
+		map[string]any{"masquerade": map[string]any{}, "portRanges": []any{
+			map[string]any{"start": 79, "end": 81, "protocol": "TCP"}}}, nil)), namespace)
 	p.bootWith(p.prepared()...)
 	require.Contains(t, p.log(), "ip=10.9.8.2")
 	p.eventually("the guest's web server answers by the pod's IPv4 address", func() bool {
 		return strings.Contains(get(other, podIPv4+":80"), "hello from")
 	})
-	require.Empty(t, get(other, podIPv4+":22"), "SSH listens in the guest, but is no port that the VMI names")
+	require.Empty(t, get(other, podIPv4+":22"), "SSH listens in the guest, but is in no range that the VMI lists")
 	require.NotEmpty(t, get(namespace, "10.9.8.2:22"))
 
 	// The test guest has no DHCPv6 client: what one would do, as its network data tells it the route.

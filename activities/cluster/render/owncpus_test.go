@@ -19,6 +19,7 @@ func TestOwnCPUs(t *testing.T) {
 		annotations map[string]string
 		limits      corev1.ResourceList
 		overcommit  bool
+		pool        uint32
 		want        int64
 	}{
 		"topology":          {cpu: kubevirt.CPU{Sockets: 2, Cores: 2, MaxSockets: 8}, want: 4},
@@ -26,6 +27,9 @@ func TestOwnCPUs(t *testing.T) {
 		"emulator, even":    {cpu: kubevirt.CPU{Cores: 4, IsolateEmulatorThread: true}, annotations: even, want: 6},
 		"is even":           {cpu: kubevirt.CPU{Cores: 3, IsolateEmulatorThread: true}, annotations: even, want: 4},
 		"no emulator, even": {cpu: kubevirt.CPU{Cores: 3}, annotations: even, want: 3},
+		"pool":              {cpu: kubevirt.CPU{Cores: 2}, pool: 3, want: 5},
+		"pool, even": {cpu: kubevirt.CPU{Cores: 2, IsolateEmulatorThread: true}, pool: 1, annotations: even,
+			want: 4},
 		"limits": {limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3"),
 			corev1.ResourceMemory: resource.MustParse("1Gi")}, want: 3},
 		"overcommitted": {cpu: kubevirt.CPU{Cores: 2}, overcommit: true, want: 2,
@@ -36,6 +40,7 @@ func TestOwnCPUs(t *testing.T) {
 			c.cpu.DedicatedCPUPlacement = true
 			vmi.Annotations, vmi.Spec.Domain.CPU = c.annotations, &c.cpu
 			vmi.Spec.Domain.Resources.Limits, vmi.Spec.Domain.Resources.OvercommitGuestOverhead = c.limits, c.overcommit
+			setPool(vmi, c.pool)
 			pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
 			require.NoError(t, err)
 			r := pod.Spec.Containers[0].Resources
@@ -49,6 +54,25 @@ func TestOwnCPUs(t *testing.T) {
 			require.Nil(t, pod.Spec.Containers[0].SecurityContext.Capabilities.Add)
 		})
 	}
+}
+
+func setPool(vmi *kubevirt.VirtualMachineInstance, threads uint32) {
+	if threads > 0 {
+		policy := kubevirt.IOThreadsPolicySupplementalPool
+		vmi.Spec.Domain.IOThreadsPolicy = &policy
+		vmi.Spec.Domain.IOThreads = &kubevirt.DiskIOThreads{SupplementalPoolThreadCount: &threads}
+	}
+}
+
+// TestAThreadPoolIsRequested beside the virtual CPUs, divided as those are.
+func TestAThreadPoolIsRequested(t *testing.T) {
+	vmi := example()
+	vmi.Spec.Domain.CPU, vmi.Spec.Domain.Resources.Requests = &kubevirt.CPU{Cores: 2}, nil
+	setPool(vmi, 3)
+	pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default(), Limited: Limited{CPU: true}})
+	require.NoError(t, err)
+	require.EqualValues(t, 500, pod.Spec.Containers[0].Resources.Requests.Cpu().MilliValue())
+	require.EqualValues(t, 5, pod.Spec.Containers[0].Resources.Limits.Cpu().Value())
 }
 
 // TestNUMANeedsACapability, in the seccomp profile's eyes, and only that does.

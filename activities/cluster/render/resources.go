@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
@@ -57,7 +58,7 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	}
 	if _, ok := r.Requests[corev1.ResourceCPU]; !ok {
 		if _, limited := r.Limits[corev1.ResourceCPU]; !limited {
-			r.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(vcpus(vmi)*1000/int64(s.CPUAllocationRatio),
+			r.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(threads(vmi)*1000/int64(s.CPUAllocationRatio),
 				resource.DecimalSI)
 		}
 	}
@@ -129,10 +130,10 @@ func dedicated(vmi *kubevirt.VirtualMachineInstance) bool {
 }
 
 // ownCPUs asks for what makes a kubelet give a container CPUs for itself: a whole number of them, in a pod whose
-// requests are its limits. An isolated emulator has one beside those of the guest, or two where the annotation says
-// that the sum has to be even.
+// requests are its limits: those of the guest, and one for each I/O thread of a supplemental pool. An isolated emulator
+// has one more, or two where the annotation says that the sum has to be even.
 func ownCPUs(r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance) {
-	n := vcpus(vmi)
+	n := threads(vmi)
 	if vmi.Spec.Domain.CPU.IsolateEmulatorThread {
 		n++
 		if _, even := vmi.Annotations[kubevirt.EmulatorThreadCompleteToEvenParity]; even {
@@ -165,13 +166,13 @@ func LimitedBy(quotas []corev1.ResourceQuota) Limited {
 	return l
 }
 
-// apply sets the limits that are asked for and that the user has not set, as KubeVirt does: the virtual CPUs, and twice
-// the memory.
+// apply sets the limits that are asked for and that the user has not set, as KubeVirt does: a CPU for each of the
+// guest's threads, and twice the memory.
 func (l Limited) apply(
 	r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance,
 ) corev1.ResourceRequirements {
 	if _, set := r.Limits[corev1.ResourceCPU]; l.CPU && !set {
-		r.Limits[corev1.ResourceCPU] = *resource.NewQuantity(vcpus(vmi), resource.DecimalSI)
+		r.Limits[corev1.ResourceCPU] = *resource.NewQuantity(threads(vmi), resource.DecimalSI)
 	}
 	if _, set := r.Limits[corev1.ResourceMemory]; l.Memory && !set {
 		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(memoryLimitRatio*r.Requests.Memory().Value(),
@@ -249,6 +250,11 @@ func guaranteed(d *kubevirt.DomainSpec) bool {
 		}
 	}
 	return true
+}
+
+// threads are the virtual CPUs, and the I/O threads of a supplemental pool.
+func threads(vmi *kubevirt.VirtualMachineInstance) int64 {
+	return vcpus(vmi) + int64(hardware.SupplementalPool(&vmi.Spec.Domain))
 }
 
 func vcpus(vmi *kubevirt.VirtualMachineInstance) int64 {
