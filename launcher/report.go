@@ -34,8 +34,11 @@ func report(
 	}
 	for i := range vmi.Spec.Domain.Devices.Interfaces {
 		if f := &vmi.Spec.Domain.Devices.Interfaces[i]; f.SRIOV != nil {
-			out.Interfaces = append(out.Interfaces, &rpc.DomainInterface{
-				Name: f.Name, Mac: f.MacAddress, PodInterface: "pod" + multus.Suffix(f.Name)})
+			device := &rpc.DomainInterface{Name: f.Name, Mac: f.MacAddress}
+			if n := networkOf(vmi, f.Name); n != nil && n.Multus != nil {
+				device.PodInterface = "pod" + multus.Suffix(f.Name)
+			}
+			out.Interfaces = append(out.Interfaces, device)
 		}
 	}
 	// Disks are built in the order of the spec.

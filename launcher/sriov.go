@@ -10,11 +10,12 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// hostNetworks adds the host's devices that the kubelet has given to the pod for SR-IOV networks. A device plugin says
-// which devices of its resource they are, and not for which network: several of one resource are given where nobody
-// could tell them apart.
+// hostNetworks adds the host's devices that the kubelet has given to the pod for SR-IOV networks. A claim's driver says
+// which one is for which network. A device plugin says which devices of its resource they are, and not for which
+// network: several of one resource are given where nobody could tell them apart.
 func hostNetworks(
-	vmi *v1.VirtualMachineInstance, env func(string) string, into map[string]domain.Interface,
+	vmi *v1.VirtualMachineInstance, env func(string) string, claimed map[v1.ClaimRequest]domain.HostAddress,
+	into map[string]domain.Interface,
 ) error {
 	given := map[string][]string{}
 	for i := range vmi.Spec.Domain.Devices.Interfaces {
@@ -27,8 +28,16 @@ func hostNetworks(
 				Problem: fmt.Sprintf(format, args...)}
 		}
 		network := networkOf(vmi, iface.Name)
+		if network != nil && network.ResourceClaim != nil {
+			address := claimed[*network.ResourceClaim].PCI
+			if address == "" {
+				return problem("the device of claim %s is none on the PCI bus", network.ResourceClaim.ClaimName)
+			}
+			into[iface.Name] = domain.Interface{PCI: address}
+			continue
+		}
 		if network == nil || network.Multus == nil {
-			return problem("network %q is not one of Multus'", iface.Name)
+			return problem("network %q is neither one of Multus' nor a device of a claim", iface.Name)
 		}
 		resource := env(multus.ResourceVariable(iface.Name))
 		if resource == "" {

@@ -241,7 +241,11 @@ func (l *Launcher) build(
 		return nil, err
 	}
 	networks := taps(interfaces)
-	if err := hostNetworks(l.vmi, os.Getenv, networks); err != nil {
+	devices := hostdevices.Find(&l.vmi.Spec.Domain, os.Getenv)
+	if devices.Claimed, err = hostdevices.Claimed(&l.vmi.Spec, hostdevices.Files); err != nil {
+		return nil, err
+	}
+	if err := hostNetworks(l.vmi, os.Getenv, devices.Claimed, networks); err != nil {
 		return nil, err
 	}
 	cpus, err := l.ownCPUs()
@@ -251,7 +255,7 @@ func (l *Launcher) build(
 	d, err := domain.Build(domain.Input{
 		VMI: l.vmi, Hardware: l.cfg.Hardware, KVM: useKVM, Volumes: volumes, Interfaces: networks, Boot: boot,
 		CPUs: cpus, FileSystems: sockets, ACPITables: tables,
-		HostDevices: hostdevices.Find(&l.vmi.Spec.Domain, os.Getenv),
+		HostDevices: devices,
 		Paths: domain.Paths{
 			Emulator: l.cfg.Emulator, Serial: l.cfg.serial(), SerialLog: l.cfg.serialLog(), VNC: l.cfg.vnc(),
 			USB: l.cfg.usbRedirection(), Agent: l.cfg.agent(), NVRAM: l.cfg.state().NVRAM(), TPM: l.cfg.state().TPM(),

@@ -91,10 +91,17 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			refuse(at, ": a volume that is a disk as well is not supported yet")
 		}
 	}
-	for i, n := range spec.Domain.Devices.Interfaces {
-		if n.Tag != "" && configDrive {
+	for i, f := range spec.Domain.Devices.Interfaces {
+		if f.Tag != "" && configDrive {
 			refuse(fmt.Sprintf(".domain.devices.interfaces[%d].tag", i),
 				": told by a config drive, is not supported yet")
+		}
+		if f.MacAddress != "" && slices.ContainsFunc(spec.Networks, func(n kubevirtv1.Network) bool {
+			return n.Name == f.Name && n.ResourceClaim != nil
+		}) {
+			// Of Multus' networks the pod's annotation says it; of a claim nothing does.
+			refuse(fmt.Sprintf(".domain.devices.interfaces[%d].macAddress", i),
+				": for a device of a resource claim is not supported yet: its driver chooses it")
 		}
 	}
 	return causes

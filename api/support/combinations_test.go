@@ -17,7 +17,9 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 			{"name": "g", "disk": {}}
 		], "filesystems": [{"name": "p", "virtiofs": {}}, {"name": "p", "virtiofs": {}}, {"name": "g", "virtiofs": {}},
 			{"name": "a-name-of-thirty-seven-bytes-as-a-tag", "virtiofs": {}}, {"name": "a", "virtiofs": {}}],
-		"interfaces": [{"name": "n"}, {"name": "m", "tag": "t"}]}},
+		"interfaces": [{"name": "n"}, {"name": "m", "tag": "t"},
+			{"name": "o", "sriov": {}, "macAddress": "02:00:00:00:00:01"}]}},
+		"networks": [{"name": "o", "resourceClaim": {"claimName": "c", "requestName": "r"}}],
 		"volumes": [
 			{"name": "a", "cloudInitNoCloud": {}}, {"name": "b", "cloudInitConfigDrive": {}}, {"name": "e", "emptyDisk": {"capacity": "1M"}},
 			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}, {"name": "s", "sysprep": {}}, {"name": "h", "sysprep": {"secret": {"name": "x"}}},
@@ -56,8 +58,11 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 			"dataVolume, configMap, secret, serviceAccount and downwardAPI is not supported yet",
 		"spec.domain.devices.filesystems[4].name: a volume that is a disk as well is not supported yet",
 		"spec.domain.devices.interfaces[1].tag: told by a config drive, is not supported yet",
+		"spec.domain.devices.interfaces[2].macAddress: for a device of a resource claim is not supported yet: its driver " +
+			"chooses it",
 	}, got)
 	spec.Volumes, spec.Domain.Devices.Filesystems = spec.Volumes[:1], nil
 	spec.Domain.Devices.Disks = spec.Domain.Devices.Disks[4:5]
+	spec.Domain.Devices.Interfaces = spec.Domain.Devices.Interfaces[:2]
 	require.Empty(t, Combinations(&spec, "spec"), "without a config drive nobody is told a tag")
 }

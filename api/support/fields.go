@@ -189,9 +189,13 @@ func devices() []Field {
 		{Path: "domain.devices.filesystems[].virtiofs"},
 		{Path: "domain.devices.gpus[].name"},
 		{Path: "domain.devices.gpus[].deviceName"},
+		{Path: "domain.devices.gpus[].claimName"},
+		{Path: "domain.devices.gpus[].requestName"},
 		{Path: "domain.devices.gpus[].virtualGPUOptions.**"},
 		{Path: "domain.devices.hostDevices[].name"},
 		{Path: "domain.devices.hostDevices[].deviceName"},
+		{Path: "domain.devices.hostDevices[].claimName"},
+		{Path: "domain.devices.hostDevices[].requestName"},
 		{Path: "domain.devices.panicDevices[].model", Values: []string{"isa", "hyperv", "pvpanic"}},
 		{Path: "domain.devices.sound.name"},
 		{Path: "domain.devices.sound.model", Values: []string{"ich9", "ac97"}},
@@ -295,6 +299,8 @@ func networks() []Field {
 		{Path: "networks[].pod.vmIPv6NetworkCIDR"},
 		{Path: "networks[].multus.networkName"},
 		{Path: "networks[].multus.default"},
+		{Path: "networks[].resourceClaim.claimName"},
+		{Path: "networks[].resourceClaim.requestName"},
 	}
 }
 

@@ -32,7 +32,6 @@ func reasons() []reason {
 const (
 	later       = "not built yet"
 	plugLater   = later + ": nothing is plugged into a running guest; name the volume, stop and start the VM"
-	claimLater  = later + ": resource claims reach the pod, and no device of them the guest; use device plugins"
 	noHost      = "on purpose: nothing of its host is given to a guest, and launchers are PodSecurity \"restricted\""
 	removed     = "KubeVirt itself has removed it"
 	otherCPUs   = "guests are amd64"
@@ -63,9 +62,7 @@ func whyOfInstances() [][2]string {
 		{"domain.devices.disks[].lun.reservation", "reservations need a helper with CAP_SYS_RAWIO beside the launcher"},
 		{"domain.devices.downwardMetrics", noHost},
 		{"domain.devices.gpus[].tag", later + ": a config drive tells the guest of none"},
-		{"domain.devices.gpus", claimLater},
 		{"domain.devices.hostDevices[].tag", later + ": a config drive tells the guest of none"},
-		{"domain.devices.hostDevices", claimLater},
 		{"domain.devices.inputs", nothing},
 		{"domain.devices.interfaces[].binding", "a binding plugin is a program that changes the guest's domain " +
 			"beside the launcher; use masquerade, bridge or sriov"},
@@ -86,7 +83,6 @@ func whyOfInstances() [][2]string {
 		{"domain.memory.reservedOverhead", later + ": what a launcher may lock follows from its devices"},
 		{"domain.rebootPolicy", nothing},
 		{"evictionStrategy", nothing},
-		{"networks[].resourceClaim", claimLater},
 		{"startStrategy", nothing},
 		{"utilityVolumes", plugLater},
 		{"volumes[].containerPath", "it would give a guest any path of its launcher's"},

@@ -9,66 +9,93 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// HostDevices are addresses of devices, by the name of the extended resource that they are.
+// HostDevices are addresses of devices: those of device plugins by the name of the extended resource that they are, and
+// those of a resource claim by claim and request.
 type HostDevices struct {
 	// PCI as 0000:60:00.0, Mediated as UUIDs, USB as bus:device.
 	PCI, Mediated, USB map[string][]string
+	Claimed            map[v1.ClaimRequest]HostAddress
 }
 
-// taken counts the addresses that are in use, by kind and resource.
-type taken map[string]int
+// HostAddress is where one device is: one of its fields is set.
+type HostAddress struct{ PCI, Mediated, USB string }
 
-// next is an address of a resource that is not in use yet; "": there is none.
-func (t taken) next(kind string, of map[string][]string, name string) string {
-	at := kind + " " + name
-	if t[at] >= len(of[name]) {
-		return ""
+// devicesLeft hands out devices of the host.
+type devicesLeft struct {
+	HostDevices
+	used map[string]int // by kind and resource
+}
+
+// next is a device that is not in use yet; its zero value: there is none.
+func (d *devicesLeft) next(resource string, claim *v1.ClaimRequest) HostAddress {
+	if claim != nil {
+		return d.Claimed[*claim]
 	}
-	t[at]++
-	return of[name][t[at]-1]
+	of := func(kind string, all map[string][]string) string {
+		at := kind + " " + resource
+		if d.used[at] >= len(all[resource]) {
+			return ""
+		}
+		d.used[at]++
+		return all[resource][d.used[at]-1]
+	}
+	if address := of("PCI", d.PCI); address != "" {
+		return HostAddress{PCI: address}
+	}
+	if address := of("mediated", d.Mediated); address != "" {
+		return HostAddress{Mediated: address}
+	}
+	return HostAddress{USB: of("USB", d.USB)}
 }
 
 // attach gives the guest the host's devices that it asks for. That the pod has too few of them is no *InvalidError: the
-// node's device plugin says so.
+// node's device plugin, or the claim's driver, says so.
 func attach(list *libvirtxml.DomainDeviceList, spec *v1.DomainSpec, there HostDevices) error {
-	used := taken{}
-	absent := func(field string, i int, name string) error {
+	left := devicesLeft{HostDevices: there, used: map[string]int{}}
+	absent := func(field string, i int, resource string, claim *v1.ClaimRequest) error {
+		if claim != nil {
+			return fmt.Errorf("spec.domain.devices.%s[%d].requestName: the driver of claim %s has told the pod of no device "+
+				"of its request %s that a guest can be given", field, i, claim.ClaimName, claim.RequestName)
+		}
 		return fmt.Errorf("spec.domain.devices.%s[%d].deviceName: the device plugin of %s has told the pod of no (further) device",
-			field, i, name)
+			field, i, resource)
 	}
 	display := defaultDisplay(spec.Devices.GPUs)
 	for i := range spec.Devices.GPUs {
 		g := &spec.Devices.GPUs[i]
 		var device *libvirtxml.DomainHostdev
-		if address := used.next("PCI", there.PCI, g.DeviceName); address != "" {
+		switch at := left.next(g.DeviceName, g.ClaimRequest); {
+		case at.PCI != "":
 			var err error
-			if device, err = pciDeviceAt(address); err != nil {
+			if device, err = pciDeviceAt(at.PCI); err != nil {
 				return err
 			}
-		} else if address := used.next("mediated", there.Mediated, g.DeviceName); address != "" {
-			device = mediated(address)
+		case at.Mediated != "":
+			device = mediated(at.Mediated)
 			showOn(device.SubsysMDev, g.VirtualGPUOptions, display)
 			display = false
-		} else {
-			return absent("gpus", i, g.DeviceName)
+		default:
+			return absent("gpus", i, g.DeviceName, g.ClaimRequest)
 		}
 		device.Alias = userAlias("gpu-" + g.Name)
 		list.Hostdevs = append(list.Hostdevs, *device)
 	}
-	for i, h := range spec.Devices.HostDevices {
+	for i := range spec.Devices.HostDevices {
+		h := &spec.Devices.HostDevices[i]
 		var device *libvirtxml.DomainHostdev
 		var err error
 		alias := "hostdevice-"
-		if address := used.next("PCI", there.PCI, h.DeviceName); address != "" {
-			device, err = pciDeviceAt(address)
-		} else if address := used.next("mediated", there.Mediated, h.DeviceName); address != "" {
-			device = mediated(address)
-		} else if address := used.next("USB", there.USB, h.DeviceName); address != "" {
-			device, err = usbDeviceAt(address)
+		switch at := left.next(h.DeviceName, h.ClaimRequest); {
+		case at.PCI != "":
+			device, err = pciDeviceAt(at.PCI)
+		case at.Mediated != "":
+			device = mediated(at.Mediated)
+		case at.USB != "":
+			device, err = usbDeviceAt(at.USB)
 			alias = "usb-host-"
 			withUSB(list)
-		} else {
-			err = absent("hostDevices", i, h.DeviceName)
+		default:
+			err = absent("hostDevices", i, h.DeviceName, h.ClaimRequest)
 		}
 		if err != nil {
 			return err
@@ -123,13 +150,13 @@ func mediated(uuid string) *libvirtxml.DomainHostdev {
 	}}
 }
 
-// pciDeviceAt takes an address such as 0000:60:00.0. The device's driver is vfio-pci already: its plugin has seen to
-// that.
+// pciDeviceAt takes an address such as 0000:60:00.0. The device's driver is vfio-pci already: its plugin, or the
+// claim's driver, has seen to that.
 func pciDeviceAt(address string) (*libvirtxml.DomainHostdev, error) {
 	var domain, bus, slot, function uint
 	n, err := fmt.Sscanf(address, "%x:%x:%x.%x", &domain, &bus, &slot, &function)
 	if err != nil || n != 4 {
-		return nil, fmt.Errorf("the device plugin tells of a PCI device at %.64q, which is no address", address)
+		return nil, fmt.Errorf("the pod is told of a PCI device at %.64q, which is no address", address)
 	}
 	return &libvirtxml.DomainHostdev{Managed: "no", SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
 		Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{
@@ -144,7 +171,7 @@ func usbDeviceAt(address string) (*libvirtxml.DomainHostdev, error) {
 	bus, err := strconv.ParseUint(first, 10, 16)
 	device, err2 := strconv.ParseUint(second, 10, 16)
 	if err != nil || err2 != nil {
-		return nil, fmt.Errorf("the device plugin tells of a USB device at %.64q, which is no bus:device", address)
+		return nil, fmt.Errorf("the pod is told of a USB device at %.64q, which is no bus:device", address)
 	}
 	return &libvirtxml.DomainHostdev{SubsysUSB: &libvirtxml.DomainHostdevSubsysUSB{
 		Source: &libvirtxml.DomainHostdevSubsysUSBSource{

@@ -18,6 +18,7 @@ func TestHostDevicesThatThePodHasNot(t *testing.T) {
 		"of USB":   {`"gpus":[{"name":"a","deviceName":"v/gpu"}]`, domain.HostDevices{USB: map[string][]string{"v/gpu": {"1:2"}}}, "no (further) device"},
 		"too few":  {`"hostDevices":[{"name":"a","deviceName":"v/x"},{"name":"b","deviceName":"v/x"}]`, domain.HostDevices{PCI: map[string][]string{"v/x": {"0000:60:00.0"}}}, "hostDevices[1]"},
 		"nonsense": {`"hostDevices":[{"name":"a","deviceName":"v/x"}]`, domain.HostDevices{PCI: map[string][]string{"v/x": {"sixty"}}}, `"sixty", which is no address`},
+		"claimed":  {`"gpus":[{"name":"a","claimName":"c","requestName":"r"}]`, domain.HostDevices{PCI: map[string][]string{"": {"0000:60:00.0"}}}, "gpus[0].requestName: the driver of claim c has told the pod of no device of its request r"},
 		"no USB":   {`"hostDevices":[{"name":"a","deviceName":"v/x"}]`, domain.HostDevices{USB: map[string][]string{"v/x": {"1-2"}}}, "no bus:device"},
 	} {
 		t.Run(name, func(t *testing.T) {

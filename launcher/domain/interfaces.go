@@ -34,7 +34,8 @@ func buildInterfaces(in Input) ([]libvirtxml.DomainInterface, error) {
 // SRIOVAlias is what the aliases of the host's network devices begin with; the interface's name follows.
 const SRIOVAlias = "ua-sriov-"
 
-// hostNetworks are the host's network devices, given to the guest whole. Their MACs are set before, by Multus' plugin.
+// hostNetworks are the host's network devices, given to the guest whole. Their MACs are set before, by Multus'
+// plugin or the claim's driver.
 func hostNetworks(in Input) ([]libvirtxml.DomainHostdev, error) {
 	var out []libvirtxml.DomainHostdev
 	for i := range in.VMI.Spec.Domain.Devices.Interfaces {

@@ -1,3 +1,3 @@
-// Package hostdevices reads which devices of the host the node's device plugins have given this pod: they tell by
-// environment variables of its container.
+// Package hostdevices reads which devices of the host this pod has been given. The node's device plugins tell by
+// environment variables of its container; drivers of resource claims (dynamic resource allocation) by files in it.
 package hostdevices

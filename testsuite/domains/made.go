@@ -37,6 +37,7 @@ func xml(
 ) (string, error) {
 	t.Helper()
 	launched := render.Launched(vmi, &s)
+	withoutClaimed(launched)
 	volumes, err := prepared(t, launched, r)
 	if err != nil {
 		return "", err
@@ -109,6 +110,13 @@ func hostDevices(vmi *kubevirtv1.VirtualMachineInstance) domain.HostDevices {
 		add(h.DeviceName)
 	}
 	return out
+}
+
+// withoutClaimed takes away the devices of resource claims, of which the recorded domains have none: no driver was there.
+func withoutClaimed(vmi *kubevirtv1.VirtualMachineInstance) {
+	d := &vmi.Spec.Domain.Devices
+	d.GPUs = slices.DeleteFunc(d.GPUs, func(g kubevirtv1.GPU) bool { return g.ClaimRequest != nil })
+	d.HostDevices = slices.DeleteFunc(d.HostDevices, func(h kubevirtv1.HostDevice) bool { return h.ClaimRequest != nil })
 }
 
 // boot are the files of a kernel to boot.

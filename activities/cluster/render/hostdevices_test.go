@@ -48,6 +48,27 @@ func TestResourceClaimsAreThePods(t *testing.T) {
 	require.Equal(t, []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &name}}, pod.Spec.ResourceClaims)
 }
 
+// TestDevicesOfClaims are the container's, by claim and request; no configuration permits them.
+func TestDevicesOfClaims(t *testing.T) {
+	template := "gpus"
+	vmi := example()
+	without := Overhead(vmi, settings.Default())
+	vmi.Spec.ResourceClaims = []kubevirt.VirtualMachineInstanceResourceClaim{{Name: "c", ResourceClaimTemplateName: &template}}
+	vmi.Spec.Domain.Devices.GPUs = []kubevirt.GPU{{Name: "a",
+		ClaimRequest: &kubevirt.ClaimRequest{ClaimName: "c", RequestName: "gpu"}}}
+	vmi.Spec.Domain.Devices.HostDevices = []kubevirt.HostDevice{{Name: "b",
+		ClaimRequest: &kubevirt.ClaimRequest{ClaimName: "c", RequestName: "card"}}}
+	vmi.Spec.Networks = append(vmi.Spec.Networks, kubevirt.Network{Name: "fast", NetworkSource: kubevirt.NetworkSource{
+		ResourceClaim: &kubevirt.ClaimRequest{ClaimName: "c", RequestName: "port"}}})
+	pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
+	require.NoError(t, err)
+	r := pod.Spec.Containers[0].Resources
+	require.Equal(t, []corev1.ResourceClaim{{Name: "c", Request: "gpu"}, {Name: "c", Request: "card"},
+		{Name: "c", Request: "port"}}, r.Claims)
+	require.NotContains(t, r.Limits, corev1.ResourceName(""))
+	require.EqualValues(t, without+1024*mi, Overhead(vmi, settings.Default()))
+}
+
 func TestReservedOverheadIsAdded(t *testing.T) {
 	vmi, more := example(), resource.MustParse("100Mi")
 	without := Overhead(vmi, settings.Default())

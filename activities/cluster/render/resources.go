@@ -49,7 +49,8 @@ const (
 // one.
 func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1.ResourceRequirements {
 	user := vmi.Spec.Domain.Resources
-	r := corev1.ResourceRequirements{Requests: user.Requests.DeepCopy(), Limits: user.Limits.DeepCopy()}
+	r := corev1.ResourceRequirements{Requests: user.Requests.DeepCopy(), Limits: user.Limits.DeepCopy(),
+		Claims: claimed(vmi)}
 	if r.Requests == nil {
 		r.Requests = corev1.ResourceList{}
 	}
@@ -224,7 +225,7 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 		sum += guaranteedExtra
 	}
 	sriov := slices.ContainsFunc(d.Devices.Interfaces, func(i kubevirt.Interface) bool { return i.SRIOV != nil })
-	if sriov || len(hostDevices(d)) > 0 {
+	if sriov || len(d.Devices.GPUs)+len(d.Devices.HostDevices) > 0 {
 		sum += vfioOverhead
 	}
 	if m := d.Memory; m != nil && m.ReservedOverhead != nil && m.ReservedOverhead.AddedOverhead != nil {

@@ -1,0 +1,80 @@
+package hostdevices
+
+import (
+	"fmt"
+	"strings"
+
+	resource "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/api/metadata"
+	"k8s.io/dynamic-resource-allocation/devicemetadata"
+	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/hardware"
+	"github.com/virtflow/virtflow/launcher/domain"
+)
+
+// Attributes by which drivers tell where a device is, as KubeVirt reads them; Kubernetes has a name for the first only.
+const (
+	attributePCI      resource.QualifiedName = "resource.kubernetes.io/pciBusID"
+	attributeMediated resource.QualifiedName = "mdevUUID"
+)
+
+// Metadata reads what drivers tell of a claim's request.
+type Metadata func(claim v1.VirtualMachineInstanceResourceClaim, request string) (*metadata.DeviceMetadata, error)
+
+// Files is the Metadata of the files that the claims' drivers have mounted into this container.
+func Files(claim v1.VirtualMachineInstanceResourceClaim, request string) (*metadata.DeviceMetadata, error) {
+	if claim.ResourceClaimName != nil {
+		return devicemetadata.ReadResourceClaimMetadata(*claim.ResourceClaimName, request)
+	}
+	return devicemetadata.ReadResourceClaimTemplateMetadata(claim.Name, request)
+}
+
+// Claimed reads the addresses of the devices that a guest has by claims. A mediated device may tell the address of its
+// parent as well, which is not the guest's.
+func Claimed(spec *v1.VirtualMachineInstanceSpec, read Metadata) (map[v1.ClaimRequest]domain.HostAddress, error) {
+	out := map[v1.ClaimRequest]domain.HostAddress{}
+	for field, r := range hardware.ClaimRequests(spec) {
+		device, err := device(spec, r, read)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
+		if uuid := device.Attributes[attributeMediated].StringValue; uuid != nil {
+			out[r] = domain.HostAddress{Mediated: *uuid}
+		} else if address := device.Attributes[attributePCI].StringValue; address != nil {
+			out[r] = domain.HostAddress{PCI: *address}
+		} else {
+			return nil, fmt.Errorf("%s: driver %s tells neither %s nor %s of its device %s", field, device.Driver,
+				attributePCI, attributeMediated, device.Name)
+		}
+	}
+	return out, nil
+}
+
+// device is the one of a claim's request.
+func device(
+	spec *v1.VirtualMachineInstanceSpec, r v1.ClaimRequest, read Metadata,
+) (*metadata.Device, error) {
+	for _, claim := range spec.ResourceClaims {
+		if claim.Name != r.ClaimName {
+			continue
+		}
+		told, err := read(claim, r.RequestName)
+		if err != nil {
+			return nil, fmt.Errorf("the driver of claim %s tells nothing of its devices (KEP 5304): %w", r.ClaimName, err)
+		}
+		var devices []metadata.Device
+		for i := range told.Requests {
+			// Of a request with alternatives the chosen one follows its name.
+			if name, _, _ := strings.Cut(told.Requests[i].Name, "/"); name == r.RequestName {
+				devices = append(devices, told.Requests[i].Devices...)
+			}
+		}
+		if len(devices) != 1 {
+			return nil, fmt.Errorf("request %s of claim %s has %d devices, and can have one", r.RequestName, r.ClaimName,
+				len(devices))
+		}
+		return &devices[0], nil
+	}
+	return nil, fmt.Errorf("there is no claim %q in spec.resourceClaims", r.ClaimName)
+}
