@@ -1,11 +1,13 @@
 package validation
 
 import (
+	"math"
 	"strings"
 	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
@@ -30,6 +32,9 @@ func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCa
 			causes = append(causes, invalid(path.Child("defaultRuntimeClass"), "%s", problems[0])...)
 		}
 	}
+	if d := c.DeveloperConfiguration; d != nil {
+		causes = append(causes, claimFiles(path.Child("developerConfiguration"), d)...)
+	}
 	if s := c.SMBIOSConfig; s != nil {
 		for _, f := range []struct{ name, value string }{
 			{"manufacturer", s.Manufacturer}, {"product", s.Product}, {"version", s.Version}, {"sku", s.Sku},
@@ -40,6 +45,22 @@ func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCa
 					"must have at most %d bytes, and no control characters", maxSMBIOS)...)
 			}
 		}
+	}
+	return causes
+}
+
+// claimFiles checks how launchers make files on claims, and look at images.
+func claimFiles(path *field.Path, d *kubevirtv1.DeveloperConfiguration) []metav1.StatusCause {
+	const all = 100
+	var causes []metav1.StatusCause
+	if n := d.LessPVCSpaceToleration; n < 0 || n > all {
+		causes = append(causes, invalid(path.Child("pvcTolerateLessSpaceUpToPercent"), "must be from 0 to %d", all)...)
+	}
+	if d.MinimumReservePVCBytes > math.MaxInt64 {
+		causes = append(causes, invalid(path.Child("minimumReservePVCBytes"), "must be at most %d", math.MaxInt64)...)
+	}
+	if v := d.DiskVerification; v != nil && v.MemoryLimit != nil && v.MemoryLimit.Sign() <= 0 {
+		causes = append(causes, invalid(path.Child("diskVerification", "memoryLimit"), "must be greater than 0")...)
 	}
 	return causes
 }

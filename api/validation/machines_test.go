@@ -17,15 +17,25 @@ func TestMachineConfiguration(t *testing.T) {
 		SMBIOSConfig: &kubevirtv1.SMBiosConfiguration{Manufacturer: "Größe & Söhne", Sku: "$1 <2>"}}))
 	require.Empty(t, MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{CPUModel: "host-model"}))
 
+	limit := resource.MustParse("64Mi")
+	require.Empty(t, MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{
+		DeveloperConfiguration: &kubevirtv1.DeveloperConfiguration{LessPVCSpaceToleration: 100, MinimumReservePVCBytes: 1 << 40,
+			DiskVerification: &kubevirtv1.DiskVerification{MemoryLimit: &limit}}}))
+
 	none := resource.MustParse("-1")
 	var fields []string
 	for _, c := range MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{
 		CPURequest: &none, CPUModel: "a model", DefaultRuntimeClass: "Kata",
+		DeveloperConfiguration: &kubevirtv1.DeveloperConfiguration{LessPVCSpaceToleration: 101,
+			MinimumReservePVCBytes: 1 << 63, DiskVerification: &kubevirtv1.DiskVerification{MemoryLimit: &none}},
 		SMBIOSConfig: &kubevirtv1.SMBiosConfiguration{Product: "a\nb", Family: strings.Repeat("x", 257)}}) {
 		fields = append(fields, c.Field)
 		require.NotEmpty(t, c.Message)
 	}
 	require.Equal(t, []string{"spec.configuration.cpuRequest", "spec.configuration.cpuModel",
-		"spec.configuration.defaultRuntimeClass", "spec.configuration.smbios.product",
+		"spec.configuration.defaultRuntimeClass",
+		"spec.configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent",
+		"spec.configuration.developerConfiguration.minimumReservePVCBytes",
+		"spec.configuration.developerConfiguration.diskVerification.memoryLimit", "spec.configuration.smbios.product",
 		"spec.configuration.smbios.family"}, fields)
 }

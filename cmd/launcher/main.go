@@ -136,7 +136,7 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	libvirt := libvirtd.New(loop, cfg, processes, log)
 	return launcher.New(o.launcher, vmi, launcher.Tools{
 		Hypervisor:  libvirt,
-		Disks:       disk.NewPreparer(o.qemuImg, processes),
+		Disks:       disk.NewPreparer(o.qemuImg, processes, o.launcher.Hardware.Disks),
 		FileSystems: virtiofs.New("/proc/self/exe", o.virtiofsd, processes, log),
 		KVM:         tryKVM(processes),
 	}, log).Run(ctx)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 
 	kubevirt "kubevirt.io/api/core/v1"
@@ -15,18 +16,38 @@ const Variable = "HARDWARE"
 // balloonStats is KubeVirt's default for memBalloonStatsPeriod, in seconds.
 const balloonStats = 10
 
+// KubeVirt's defaults for Disks.
+const (
+	reserve      = 128 << 10
+	tolerateLess = 10
+	probeMemory  = 2000 << 20
+)
+
 // Hardware is the same for all guests of a cluster.
 type Hardware struct {
 	// BalloonStats is how often QEMU asks the guest's balloon driver how its memory is used, in seconds; 0: never.
 	BalloonStats uint32 `json:"balloonStats"`
 	// SMBIOS is what the guest's firmware says of its maker.
 	SMBIOS kubevirt.SMBiosConfiguration `json:"smbios"`
+	Disks  Disks                        `json:"disks"`
+}
+
+// Disks are limits for what launchers do with the files behind disks.
+type Disks struct {
+	// Reserve is left free beside the file that is made on a claim, in bytes.
+	Reserve int64 `json:"reserve"`
+	// TolerateLess is by how many percent that file may be smaller than what was asked for.
+	TolerateLess int64 `json:"tolerateLess"`
+	// ProbeMemory is what looking at a container disk's image may take, in bytes: it comes from somebody whom nobody
+	// trusts.
+	ProbeMemory uint64 `json:"probeMemory"`
 }
 
 // Default is KubeVirt's.
 func Default() Hardware {
 	return Hardware{BalloonStats: balloonStats, SMBIOS: kubevirt.SMBiosConfiguration{
-		Manufacturer: "KubeVirt", Product: "None", Family: "KubeVirt"}}
+		Manufacturer: "KubeVirt", Product: "None", Family: "KubeVirt"},
+		Disks: Disks{Reserve: reserve, TolerateLess: tolerateLess, ProbeMemory: probeMemory}}
 }
 
 // From is what a configuration says. Of SMBIOS what it leaves out keeps KubeVirt's default, as there.
@@ -44,7 +65,23 @@ func From(c *kubevirt.KubeVirtConfiguration) Hardware {
 			Family:       cmp.Or(s.Family, h.SMBIOS.Family),
 		}
 	}
+	if d := c.DeveloperConfiguration; d != nil {
+		h.Disks.from(d)
+	}
 	return h
+}
+
+// from takes what a configuration says; like KubeVirt, 0 for not said.
+func (d *Disks) from(c *kubevirt.DeveloperConfiguration) {
+	if n := c.MinimumReservePVCBytes; n > 0 && n <= math.MaxInt64 {
+		d.Reserve = int64(n)
+	}
+	if n := c.LessPVCSpaceToleration; n > 0 && n <= 100 {
+		d.TolerateLess = int64(n)
+	}
+	if v := c.DiskVerification; v != nil && v.MemoryLimit != nil && v.MemoryLimit.Sign() > 0 {
+		d.ProbeMemory = uint64(v.MemoryLimit.Value()) //nolint:gosec // checked to be positive
+	}
 }
 
 // Encode is the value of Variable; "" for the default.

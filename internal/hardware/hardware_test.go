@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/hardware"
@@ -19,13 +20,21 @@ func TestHardwareFromTheConfigurationToTheLauncher(t *testing.T) {
 	}{
 		"nothing": {kubevirt.KubeVirtConfiguration{}, hardware.Default()},
 		"no statistics": {kubevirt.KubeVirtConfiguration{MemBalloonStatsPeriod: &never},
-			hardware.Hardware{SMBIOS: hardware.Default().SMBIOS}},
+			hardware.Hardware{SMBIOS: hardware.Default().SMBIOS, Disks: hardware.Default().Disks}},
 		"a minute": {kubevirt.KubeVirtConfiguration{MemBalloonStatsPeriod: &minute},
-			hardware.Hardware{BalloonStats: 60, SMBIOS: hardware.Default().SMBIOS}},
+			hardware.Hardware{BalloonStats: 60, SMBIOS: hardware.Default().SMBIOS, Disks: hardware.Default().Disks}},
+		"files on claims": {kubevirt.KubeVirtConfiguration{DeveloperConfiguration: &kubevirt.DeveloperConfiguration{
+			LessPVCSpaceToleration: 25, MinimumReservePVCBytes: 1 << 20,
+			DiskVerification: &kubevirt.DiskVerification{MemoryLimit: resource.NewQuantity(64<<20, resource.BinarySI)}}},
+			hardware.Hardware{BalloonStats: 10, SMBIOS: hardware.Default().SMBIOS,
+				Disks: hardware.Disks{Reserve: 1 << 20, TolerateLess: 25, ProbeMemory: 64 << 20}}},
+		"nothing of files on claims": {kubevirt.KubeVirtConfiguration{
+			DeveloperConfiguration: &kubevirt.DeveloperConfiguration{}}, hardware.Default()},
 		"a part of SMBIOS": {kubevirt.KubeVirtConfiguration{
 			SMBIOSConfig: &kubevirt.SMBiosConfiguration{Manufacturer: "$(POD_UID)$$", Sku: "1", Version: "2"}},
 			hardware.Hardware{BalloonStats: 10, SMBIOS: kubevirt.SMBiosConfiguration{
-				Manufacturer: "$(POD_UID)$$", Product: "None", Version: "2", Sku: "1", Family: "KubeVirt"}}},
+				Manufacturer: "$(POD_UID)$$", Product: "None", Version: "2", Sku: "1", Family: "KubeVirt"},
+				Disks: hardware.Default().Disks}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

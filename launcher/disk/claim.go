@@ -15,16 +15,13 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
 const (
 	// imageFile is the disk on a claim's file system, as KubeVirt and CDI name it.
 	imageFile = "disk.img"
-	// reserve is what KubeVirt leaves free beside the file that it makes, in bytes.
-	reserve = 128 << 10
-	// tolerated is by how many percent a file system may have less space than was asked for, KubeVirt's default.
-	tolerated = 10
 	// sector is what the blocks of a file are counted in.
 	sector = 512
 )
@@ -81,7 +78,7 @@ func grownSize(c *v1.PersistentVolumeClaimInfo) int64 {
 // claimFile opens the file on a claim, which is made where there is none. The claim's user controls what is on it, so
 // nothing outside of it is reached through links, and the file is raw whatever it looks like. QEMU opens it once more:
 // what another pod puts in its place in between leads to no more than this pod has.
-func claimFile(v Volume) (domain.Volume, error) {
+func (p *Preparer) claimFile(v Volume) (domain.Volume, error) {
 	root, err := os.OpenRoot(v.Source)
 	if err != nil {
 		return domain.Volume{}, failed(v.Name, "its file system cannot be opened: %v", reason(err))
@@ -92,13 +89,13 @@ func claimFile(v Volume) (domain.Volume, error) {
 	case errors.Is(err, fs.ErrNotExist) && (v.Size == 0 || v.ReadOnly):
 		return domain.Volume{}, failed(v.Name, "there is no %s on it", imageFile)
 	case errors.Is(err, fs.ErrNotExist):
-		err = makeFile(root, v)
+		err = makeFile(root, v, p.limits)
 	case err != nil:
 		err = failed(v.Name, "%s: %v", imageFile, reason(err))
 	case !info.Mode().IsRegular():
 		err = failed(v.Name, "%s is not a regular file", imageFile)
 	case info.Size() == 0 && v.Size > 0 && !v.ReadOnly: // making it was cut off
-		err = makeFile(root, v)
+		err = makeFile(root, v, p.limits)
 	case info.Size() < v.Grown && !v.ReadOnly:
 		err = growFile(root, v)
 	}
@@ -153,13 +150,13 @@ func growFile(root *os.Root, v Volume) error {
 }
 
 // makeFile makes the file of a claim, without its content. Two that do so at once make the same.
-func makeFile(root *os.Root, v Volume) error {
+func makeFile(root *os.Root, v Volume, limits hardware.Disks) error {
 	var space unix.Statfs_t
 	if err := unix.Statfs(v.Source, &space); err != nil {
 		return fmt.Errorf("looking for space on volume %s: %w", v.Name, err)
 	}
-	free := int64(space.Bavail)*space.Bsize - reserve //nolint:gosec // of a file system
-	size, err := fitting(v, free)
+	free := int64(space.Bavail)*space.Bsize - limits.Reserve //nolint:gosec // of a file system
+	size, err := fitting(v, free, limits.TolerateLess)
 	if err != nil {
 		return err
 	}
@@ -176,8 +173,9 @@ func makeFile(root *os.Root, v Volume) error {
 	return nil
 }
 
-// fitting is the size of the file that fits into so many free bytes.
-func fitting(v Volume, free int64) (int64, error) {
+// fitting is the size of the file that fits into so many free bytes, where a percentage less than was asked for is
+// tolerated.
+func fitting(v Volume, free, tolerated int64) (int64, error) {
 	switch {
 	case v.Size <= free:
 		return v.Size, nil
@@ -241,7 +239,7 @@ func notOpened(v Volume, err error) error {
 // ephemeral makes an overlay on what is on a claim.
 func (p *Preparer) ephemeral(ctx context.Context, v Volume) (domain.Volume, error) {
 	base := Volume{Name: v.Name, Kind: v.Base, Path: v.Source, Source: filepath.Dir(v.Source), ReadOnly: true}
-	look := claimFile
+	look := p.claimFile
 	if v.Base == ClaimDevice {
 		look = claimDevice
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/domain"
 )
@@ -40,6 +42,13 @@ func onClaim(
 	t *testing.T, v *v1.VirtualMachineInstance, received bool, prepare func(dir string),
 ) (domain.Volume, error) {
 	t.Helper()
+	return onClaimWithin(t, hardware.Default().Disks, v, received, prepare)
+}
+
+func onClaimWithin(
+	t *testing.T, limits hardware.Disks, v *v1.VirtualMachineInstance, received bool, prepare func(dir string),
+) (domain.Volume, error) {
+	t.Helper()
 	at := directories(t)
 	dir := t.TempDir()
 	at.Claims, at.Devices = filepath.Join(dir, "claims"), filepath.Join(dir, "devices")
@@ -56,7 +65,7 @@ func onClaim(
 		plan = disk.Received(plan)
 	}
 	img := fakeQemuImg(t, "{}")
-	made, err := disk.NewPreparer(img.path, img).Prepare(context.Background(), v, plan)
+	made, err := disk.NewPreparer(img.path, img, limits).Prepare(context.Background(), v, plan)
 	return made["data"], err
 }
 
@@ -197,10 +206,20 @@ func TestALittleLessSpaceIsTaken(t *testing.T) {
 	for free, want := range map[int64]int64{
 		100 * mebibyte: 100, 99*mebibyte + 5: 99, 90 * mebibyte: 90, 89 * mebibyte: 0,
 	} {
-		size, err := disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, free)
+		size, err := disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, free, 10)
 		require.Equal(t, want*mebibyte, size)
 		require.Equal(t, want == 0, err != nil)
 	}
+	_, err := disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, 79*mebibyte, 20)
+	require.ErrorContains(t, err, "also after taking 20 % toleration into account")
+}
+
+// TestWhatIsKeptFreeBesideAFile is said by the cluster's configuration.
+func TestWhatIsKeptFreeBesideAFile(t *testing.T) {
+	limits := hardware.Default().Disks
+	limits.Reserve = math.MaxInt64 / 2
+	_, err := onClaimWithin(t, limits, claimed(t, aClaim, ofSize), false, nil)
+	require.ErrorContains(t, err, "not enough space")
 }
 
 // TestADeviceThatIsNotGivenYet is tried again; who may open a file, and what a device's rules refuse, stays as it is.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/launcher/disk"
 )
 
@@ -66,6 +67,22 @@ func write(t *testing.T, path string) {
 	require.NoError(t, os.WriteFile(path, []byte("data"), 0o600))
 }
 
+// TestLookingAtAnImageIsLimited: the program sees the limit of memory that the configuration says.
+func TestLookingAtAnImageIsLimited(t *testing.T) {
+	img := program{path: filepath.Join(t.TempDir(), "qemu-img")}
+	const script = "#!/bin/sh\nuntil [ \"$(ulimit -v)\" != unlimited ]; do sleep 0.01; done\n" +
+		"echo \"{\\\"format\\\":\\\"$(ulimit -v) KiB\\\"}\"\n"
+	require.NoError(t, os.WriteFile(img.path, []byte(script), 0o700)) //nolint:gosec // it is run
+	at, v := directories(t), vmi(t, containerDisk)
+	write(t, filepath.Join(at.Images, "root", "disk", "disk.img"))
+	plan, err := disk.Plan(v, at)
+	require.NoError(t, err)
+	limits := hardware.Default().Disks
+	limits.ProbeMemory = 1 << 30
+	_, err = disk.NewPreparer(img.path, img, limits).Prepare(t.Context(), v, plan)
+	require.ErrorContains(t, err, "unsupported image format: 1048576 KiB")
+}
+
 const containerDisk = `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x"}},{"name":"unused","emptyDisk":{"capacity":"0"}}]}`
 
 func prepare(t *testing.T, at disk.Directories, spec, info string) (path string, err error) {
@@ -76,7 +93,7 @@ func prepare(t *testing.T, at disk.Directories, spec, info string) (path string,
 		return "", err
 	}
 	img := fakeQemuImg(t, info)
-	made, err := disk.NewPreparer(img.path, img).Prepare(context.Background(), v, plan)
+	made, err := disk.NewPreparer(img.path, img, hardware.Default().Disks).Prepare(context.Background(), v, plan)
 	if err != nil {
 		return "", err
 	}

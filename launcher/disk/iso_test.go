@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -129,7 +130,7 @@ func TestAnImageThatIsAwaited(t *testing.T) {
 	require.NoError(t, disk.Await(plan, "v", 8192))
 	put(t, filepath.Join(at.Files, "v", "key"), "content")
 	img := fakeQemuImg(t, "{}")
-	made, err := disk.NewPreparer(img.path, img).Prepare(t.Context(), v, plan)
+	made, err := disk.NewPreparer(img.path, img, hardware.Default().Disks).Prepare(t.Context(), v, plan)
 	require.NoError(t, err)
 	require.EqualValues(t, 8192, made["v"].Size)
 	image, err := os.ReadFile(made["v"].Path)

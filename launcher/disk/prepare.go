@@ -10,17 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
 // Preparer makes the files that Plan lists.
 type Preparer struct {
-	img qemuImg
+	img    qemuImg
+	limits hardware.Disks
 }
 
 // NewPreparer uses the given qemu-img program.
-func NewPreparer(program string, run Starter) *Preparer {
-	return &Preparer{img: qemuImg{program: program, run: run}}
+func NewPreparer(program string, run Starter, limits hardware.Disks) *Preparer {
+	return &Preparer{img: qemuImg{program: program, run: run, probeMemory: limits.ProbeMemory}, limits: limits}
 }
 
 // Prepare makes every volume and returns them by name. What somebody has to change in the VMI or in an image is an
@@ -54,7 +56,7 @@ func (p *Preparer) prepare(ctx context.Context, vmi *v1.VirtualMachineInstance, 
 	case NoCloud, ConfigDrive, Secret, ConfigMap, DownwardAPI, ServiceAccount, Sysprep:
 		return prepareISO(vmi, v)
 	case ClaimFile:
-		return claimFile(v)
+		return p.claimFile(v)
 	case ClaimDevice:
 		return claimDevice(v)
 	case Ephemeral:

@@ -11,11 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// An image comes from somebody whom nobody trusts: looking at it may cost this much, as in KubeVirt.
-	probeCPUSeconds = 10
-	probeMemory     = 2000 << 20
-)
+// probeCPUSeconds is what looking at an image may take of a processor, as in KubeVirt: it comes from somebody whom nobody
+// trusts.
+const probeCPUSeconds = 10
 
 // Starter starts a command and waits for it. The launcher's own reaps orphans meanwhile.
 type Starter interface {
@@ -41,8 +39,9 @@ func (i imageInfo) dataFile() string { return i.Specific.Data.DataFile }
 
 // qemuImg runs the qemu-img program.
 type qemuImg struct {
-	program string
-	run     Starter
+	program     string
+	run         Starter
+	probeMemory uint64 // in bytes
 }
 
 func (q qemuImg) info(ctx context.Context, path string) (imageInfo, error) {
@@ -75,7 +74,7 @@ func (q qemuImg) output(ctx context.Context, limited bool, args ...string) ([]by
 		if !limited {
 			return
 		}
-		for resource, n := range map[int]uint64{unix.RLIMIT_CPU: probeCPUSeconds, unix.RLIMIT_AS: probeMemory} {
+		for resource, n := range map[int]uint64{unix.RLIMIT_CPU: probeCPUSeconds, unix.RLIMIT_AS: q.probeMemory} {
 			// A process that is gone already needs no limit.
 			_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: n, Max: n}, nil)
 		}

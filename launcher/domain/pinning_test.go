@@ -40,13 +40,13 @@ func TestWhereVirtualCPUsRun(t *testing.T) {
 		"of sockets to come none": {cpu: `"sockets":2,"maxSockets":8`, host: host(0, 1), pins: "0 1"},
 		"emulator":                {cpu: `"cores":1,"isolateEmulatorThread":true`, host: host(0, 1), pins: "0", emulator: "1"},
 		"emulator with two":       {cpu: `"cores":2,"isolateEmulatorThread":true`, host: host(0, 1, 2, 3), pins: "0 1", emulator: "2,3"},
-		"pool": {cpu: `"cores":1`, pool: "2", host: host(0, 1, 2), pins: "0", io: "1 2"},
+		"pool":                    {cpu: `"cores":1`, pool: "2", host: host(0, 1, 2), pins: "0", io: "1 2"},
 		"pool and emulator": {cpu: `"cores":1,"isolateEmulatorThread":true`, pool: "1", host: host(0, 1, 2, 3), pins: "0",
 			io: "1", emulator: "2,3"},
-		"none for the pool": {cpu: `"cores":2`, pool: "1", host: host(0, 1), err: "needs 3 CPUs of its own"},
-		"too few":                 {cpu: `"cores":3`, host: host(0, 1), err: "needs 3 CPUs of its own, and the pod has 2"},
-		"none for the emulator":   {cpu: `"cores":2,"isolateEmulatorThread":true`, host: host(0, 1), err: "needs 3 CPUs"},
-		"all of the node's":       {cpu: `"cores":2`, host: host(0, 1, 2), err: "has to have the policy static"},
+		"none for the pool":     {cpu: `"cores":2`, pool: "1", host: host(0, 1), err: "needs 3 CPUs of its own"},
+		"too few":               {cpu: `"cores":3`, host: host(0, 1), err: "needs 3 CPUs of its own, and the pod has 2"},
+		"none for the emulator": {cpu: `"cores":2,"isolateEmulatorThread":true`, host: host(0, 1), err: "needs 3 CPUs"},
+		"all of the node's":     {cpu: `"cores":2`, host: host(0, 1, 2), err: "has to have the policy static"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := ""

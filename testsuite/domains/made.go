@@ -174,7 +174,7 @@ func prepared(
 		}
 	}
 	devices, plan := claimDevices(plan)
-	volumes, err := disk.NewPreparer("qemu-img", qemuImg{}).Prepare(context.Background(), vmi, plan)
+	volumes, err := disk.NewPreparer("qemu-img", qemuImg{}, hardware.Default().Disks).Prepare(context.Background(), vmi, plan)
 	maps.Copy(volumes, devices)
 	for name, v := range volumes {
 		v.DirectIO = r.Facts.DirectIO // of the recorded host, not of this one

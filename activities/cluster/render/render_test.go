@@ -219,7 +219,8 @@ func TestWhatTheConfigurationSaysOfEveryMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "kata", *pod.Spec.RuntimeClassName)
 	require.Contains(t, pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "HARDWARE", Value: `{"balloonStats":60,` +
-		`"smbios":{"manufacturer":"Example","product":"None","family":"KubeVirt"}}`})
+		`"smbios":{"manufacturer":"Example","product":"None","family":"KubeVirt"},` +
+		`"disks":{"reserve":131072,"tolerateLess":10,"probeMemory":2097152000}}`})
 	launched := Launched(vmi, &s)
 	require.Equal(t, "true", launched.Annotations[kubevirt.FreePageReportingDisabledAnnotation])
 	require.False(t, *launched.Spec.Domain.Devices.LogSerialConsole)
