@@ -23,10 +23,14 @@ const (
 	connectPoll = 10 * time.Millisecond
 	// connectLimit is how long a daemon may take to answer before it is ended and started again.
 	connectLimit = 60 * time.Second
-	restartDelay = 200 * time.Millisecond
-	longestDelay = 10 * time.Second
-	stopLimit    = 2 * time.Second
-	longestLine  = 1024
+	// A daemon that does not answer for keepAliveInterval times keepAliveCount is ended, too. It answers however much it
+	// has to do: its event loop does that, not the threads that work.
+	keepAliveInterval = 10 // seconds
+	keepAliveCount    = 5
+	restartDelay      = 200 * time.Millisecond
+	longestDelay      = 10 * time.Second
+	stopLimit         = 2 * time.Second
+	longestLine       = 1024
 )
 
 // Processes starts the daemon; the launcher's own reaps orphans meanwhile.
@@ -162,6 +166,9 @@ type daemonExited struct{ err error }
 
 func (e *daemonExited) Error() string { return fmt.Sprintf("libvirtd exited: %v", e.err) }
 
+// errHung says that a daemon is there and does not answer.
+var errHung = errors.New("libvirtd does not answer") //nolint:gochecknoglobals // a constant error
+
 // serve keeps connections to a running daemon until it exits or does not answer.
 func (l *Libvirt) serve(ctx context.Context, exited <-chan error) error {
 	for {
@@ -194,9 +201,9 @@ func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, exited <-chan 
 func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Connect, error) {
 	limit := time.After(connectLimit)
 	for {
-		conn, err := libvirt.NewConnect("qemu+unix:///session?socket=" + l.cfg.Socket())
-		if err == nil {
-			return conn, nil
+		conn, err := l.open(limit)
+		if err == nil || errors.Is(err, errHung) {
+			return conn, err
 		}
 		select {
 		case <-ctx.Done():
@@ -210,24 +217,56 @@ func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Co
 	}
 }
 
+// open opens one connection. It returns at the limit also where libvirt does not: what it waits for then ends with the
+// daemon.
+func (l *Libvirt) open(limit <-chan time.Time) (*libvirt.Connect, error) {
+	type result struct {
+		conn *libvirt.Connect
+		err  error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		conn, err := libvirt.NewConnect("qemu+unix:///session?socket=" + l.cfg.Socket())
+		opened <- result{conn, err}
+	}()
+	select {
+	case r := <-opened:
+		return r.conn, r.err //nolint:wrapcheck // its caller does
+	case <-limit:
+		go func() {
+			if r := <-opened; r.conn != nil {
+				_, _ = r.conn.Close()
+			}
+		}()
+		return nil, errHung
+	}
+}
+
 // watch registers for events. Callbacks run on libvirt's event loop and must not call libvirt, so they only say that
 // there is news. Every registration holds the connection, also a broken one, until unwatch is called.
-func (l *Libvirt) watch(conn *libvirt.Connect) (closed <-chan struct{}, unwatch func(), err error) {
-	ended := make(chan struct{})
-	var once sync.Once
+func (l *Libvirt) watch(
+	conn *libvirt.Connect,
+) (closed <-chan libvirt.ConnectCloseReason, unwatch func(), err error) {
+	ended := make(chan libvirt.ConnectCloseReason, 1)
 	var undo []func()
 	unwatch = func() {
 		for _, u := range undo {
 			u()
 		}
 	}
-	err = conn.RegisterCloseCallback(func(*libvirt.Connect, libvirt.ConnectCloseReason) {
-		once.Do(func() { close(ended) })
+	err = conn.RegisterCloseCallback(func(_ *libvirt.Connect, reason libvirt.ConnectCloseReason) {
+		select {
+		case ended <- reason:
+		default:
+		}
 	})
 	if err != nil {
 		return ended, unwatch, fmt.Errorf("watching the connection to libvirtd: %w", err)
 	}
 	undo = append(undo, func() { _ = conn.UnregisterCloseCallback() })
+	if err := conn.SetKeepAlive(keepAliveInterval, keepAliveCount); err != nil {
+		return ended, unwatch, fmt.Errorf("watching whether libvirtd answers: %w", err)
+	}
 	id, err := conn.DomainEventLifecycleRegister(nil,
 		func(_ *libvirt.Connect, _ *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
 			l.log.Debug().Stringer("event", e).Msg("domain event")
@@ -270,7 +309,9 @@ const (
 	looks     = 8 // the last one 13 s after the one before
 )
 
-func (l *Libvirt) refreshUntil(ctx context.Context, closed <-chan struct{}, exited <-chan error) error {
+func (l *Libvirt) refreshUntil(
+	ctx context.Context, closed <-chan libvirt.ConnectCloseReason, exited <-chan error,
+) error {
 	pauses := wait.Backoff{Duration: firstLook, Factor: 2, Steps: looks}
 	look := time.NewTimer(pauses.Step())
 	defer look.Stop()
@@ -281,7 +322,10 @@ func (l *Libvirt) refreshUntil(ctx context.Context, closed <-chan struct{}, exit
 			return ctx.Err()
 		case exit := <-exited:
 			return &daemonExited{exit}
-		case <-closed:
+		case reason := <-closed:
+			if reason == libvirt.CONNECT_CLOSE_REASON_KEEPALIVE {
+				return errHung
+			}
 			l.log.Warn().Msg("the connection to libvirtd was closed")
 			return nil
 		case <-l.kick:

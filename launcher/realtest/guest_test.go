@@ -143,6 +143,28 @@ func TestAGuestThatDiesWithoutLibvirtdIsNoticed(t *testing.T) {
 	require.Equal(t, 1, code)
 }
 
+// TestAHungLibvirtdIsReplaced: it hides nothing of the guest, neither that it goes on nor that it has ended.
+func TestAHungLibvirtdIsReplaced(t *testing.T) {
+	turns.Take(t, 5)
+	p := newPod(t, vmi(nil))
+	p.boot()
+	before, _ := p.process("libvirtd")
+	p.signal("libvirtd", syscall.SIGSTOP)
+	p.eventually("another libvirtd is there", func() bool {
+		now, found := p.process("libvirtd")
+		return found && now != before
+	})
+	p.eventually("the launcher is connected again", func() bool { return countLog(p, "connected to libvirtd") >= 2 })
+	d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
+	require.NoError(t, err)
+	require.Equal(t, rpc.DomainState_DOMAIN_STATE_RUNNING, d.GetState())
+	p.signal("libvirtd", syscall.SIGSTOP)
+	p.signal("qemu-system-x86_64", syscall.SIGKILL)
+	m, code := p.ends()
+	require.Equal(t, contract.ReasonCrashed, m.Reason)
+	require.Equal(t, 1, code)
+}
+
 func TestAHungLibvirtdDoesNotKeepThePod(t *testing.T) {
 	turns.Take(t, 3)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 1 }))
