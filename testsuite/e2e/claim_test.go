@@ -23,13 +23,7 @@ import (
 func TestADiskOnAClaim(t *testing.T) {
 	turns.Take(t, 5)
 	m := newMachine(t, "keeps", "Halted", "")
-	manifest := m.manifest("Always", "")
-	last := "          - {name: cloudinit, disk: {bus: virtio}}\n"
-	require.Contains(t, manifest, last)
-	manifest = strings.Replace(manifest, last, last+"          - {name: data, disk: {bus: virtio}}\n", 1)
-	manifest = strings.Replace(manifest, "      volumes:\n",
-		"      volumes:\n      - name: data\n        persistentVolumeClaim: {claimName: data}\n", 1)
-	apply(t, manifest)
+	apply(t, m.withClaims("data"))
 	m.untilStatus(string(kubevirt.VirtualMachineStatusPvcNotFound))
 
 	dir := claimWith(t, m.namespace, "data", "64Mi", "")

@@ -50,7 +50,7 @@ func (m *machine) untilCopying() string {
 }
 
 // untilFinal waits until a migration has ended, and returns it as it was then. One that was cancelled has failed and is
-// gone.
+// gone, without a name.
 func (m *machine) untilFinal(name string) kubevirt.VirtualMachineInstanceMigration {
 	m.t.Helper()
 	var last kubevirt.VirtualMachineInstanceMigration
@@ -58,6 +58,7 @@ func (m *machine) untilFinal(name string) kubevirt.VirtualMachineInstanceMigrati
 		all := m.migrations()
 		i := slices.IndexFunc(all, func(one kubevirt.VirtualMachineInstanceMigration) bool { return one.Name == name })
 		if i < 0 {
+			last = kubevirt.VirtualMachineInstanceMigration{}
 			last.Status.Phase = kubevirt.MigrationFailed
 			return nil
 		}
@@ -145,7 +146,7 @@ func TestMigrationDisturbed(t *testing.T) {
 	}
 	cases := map[string]struct {
 		strike func(t *testing.T, m *machine, source proc)
-		phase  kubevirt.VirtualMachineInstanceMigrationPhase // "": either
+		phase  kubevirt.VirtualMachineInstanceMigrationPhase // "": either, and the guest is where that says
 	}{
 		"the source's node worker is killed": {strike: workerOf("sourceNode")},
 		"the target's node worker is killed": {strike: workerOf("targetNode")},
@@ -184,10 +185,14 @@ func TestMigrationDisturbed(t *testing.T) {
 			migration := m.untilCopying()
 			cases[name].strike(t, m, source[0])
 			untilHealthy(t)
-			if last := m.untilFinal(migration); cases[name].phase != "" {
+			last := m.untilFinal(migration)
+			require.True(t, last.Name != "" || name == "it is cancelled", "the migration is gone")
+			if cases[name].phase != "" {
 				require.Equal(t, cases[name].phase, last.Status.Phase, "%+v", last.Status)
 			}
 			m.onlyOnce(string(first.UID))
+			moved := m.domains()[0].pid != source[0].pid
+			require.Equal(t, last.Status.Phase == kubevirt.MigrationSucceeded, moved, "it says %s", last.Status.Phase)
 		}) {
 			break
 		}
@@ -199,30 +204,30 @@ func TestMigrationDisturbed(t *testing.T) {
 }
 
 // TestMigrationGuestEnds: a guest that ends while it is copied, or whose VM is stopped or deleted, has ended, and
-// nothing is left of the target.
+// nothing is left of the target. The migration has failed, and says why.
 func TestMigrationGuestEnds(t *testing.T) {
 	turns.Take(t, 7)
 	cases := map[string]struct {
 		strike func(t *testing.T, m *machine, source proc)
 		then   func(t *testing.T, m *machine, first *kubevirt.VirtualMachineInstance)
+		left   int // domains and pods
 	}{
 		"powered off by itself": {
+			left:   1,
 			strike: func(_ *testing.T, m *machine, _ proc) { m.inGuest("poweroff") },
 			then: func(_ *testing.T, m *machine, first *kubevirt.VirtualMachineInstance) {
 				m.untilAnother(first)
-				m.remove()
 			}},
 		"its QEMU is killed": {
+			left:   1,
 			strike: func(t *testing.T, _ *machine, source proc) { kill(t, []proc{source}) },
 			then: func(_ *testing.T, m *machine, first *kubevirt.VirtualMachineInstance) {
 				m.untilAnother(first)
-				m.remove()
 			}},
 		"stopped": {
 			strike: func(_ *testing.T, m *machine, _ proc) { m.strategy("Halted") },
 			then: func(_ *testing.T, m *machine, _ *kubevirt.VirtualMachineInstance) {
 				m.untilStatus("Stopped")
-				m.remove()
 			}},
 		"deleted": {
 			strike: func(_ *testing.T, m *machine, _ proc) { m.kubectl("delete", "vm", m.name, "--wait=false") },
@@ -244,15 +249,22 @@ func TestMigrationGuestEnds(t *testing.T) {
 			source := m.domains()
 			require.Len(t, source, 1)
 			(&virtctl{t, m.namespace}).well("migrate", m.name)
-			m.untilCopying()
+			migration := m.untilCopying()
 			cases[name].strike(t, m, source[0])
+			last := m.untilFinal(migration)
+			require.Equal(t, kubevirt.MigrationFailed, last.Status.Phase, "%+v", last.Status)
 			cases[name].then(t, m, first)
-			until(t, time.Minute, "no domain and no pod is left", func() error {
-				if ps, pod := m.domains(), m.pod(); len(ps) > 0 || pod != "" {
-					return fmt.Errorf("there are %v and %q", ps, pod)
+			until(t, time.Minute, "nothing of the migration is left", func() error {
+				if ps, pods := m.domains(), strings.Fields(m.pod()); len(ps) != cases[name].left || len(pods) != cases[name].left {
+					return fmt.Errorf("there are %v and %q", ps, pods)
 				}
 				return nil
 			})
+			if _, err := m.vm(); err == nil {
+				require.NotNil(t, last.Status.MigrationState, "%+v", last.Status)
+				require.NotEmpty(t, last.Status.MigrationState.FailureReason)
+				m.remove()
+			}
 		})
 	}
 }

@@ -132,8 +132,9 @@ func (m *machine) untilAnother(than *kubevirt.VirtualMachineInstance) *kubevirt.
 	return m.untilBooted()
 }
 
-// bootOn makes a VM boot on that node: the others are cordoned for the time.
-func bootOn(t *testing.T, node, name string) (*machine, *kubevirt.VirtualMachineInstance) {
+// bootOn makes a VM boot on that node, with a disk on each of these claims, which it makes: the others are cordoned for
+// the time.
+func bootOn(t *testing.T, node, name string, claims ...string) (*machine, *kubevirt.VirtualMachineInstance) {
 	t.Helper()
 	others := strings.Fields(strings.ReplaceAll(kubectl(t, "get", "nodes", "-o", "name"), "node/", ""))
 	others = slices.DeleteFunc(others, func(n string) bool { return n == node })
@@ -141,7 +142,11 @@ func bootOn(t *testing.T, node, name string) (*machine, *kubevirt.VirtualMachine
 		uncordon(t, n)
 		kubectl(t, "cordon", n)
 	}
-	m := newMachine(t, name, "Always", "")
+	m := newMachine(t, name, "Halted", "")
+	for _, c := range claims {
+		apply(t, fmt.Sprintf(sharedClaim, c, m.namespace, "Filesystem", ""))
+	}
+	apply(t, m.withClaims(claims...))
 	vmi := m.untilBooted()
 	require.Equal(t, node, vmi.Status.NodeName)
 	for _, n := range others {
@@ -279,12 +284,15 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 }
 
 // TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and a
-// person says so of that VM, or calls the node out of service, the VM is started on another one.
+// person says so of that VM, or calls the node out of service, the VM is started on another one, with what it has
+// written to its claim.
 func TestNodeOutOfService(t *testing.T) {
 	turns.Take(t, 3)
 	untilHealthy(t)
 	node := idleNode(t)
-	m, first := bootOn(t, node, "fenced")
+	m, first := bootOn(t, node, "fenced", "kept")
+	m.untilAgentAnswers()
+	m.inGuestBy(bySerial + "echo on the lost node | dd of=/dev/$(d kept) conv=fsync")
 	confirmed, instance := bootOn(t, node, "confirmed")
 	_, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed", `{"actor": "alice"}`)
 	require.Error(t, err, "nobody is believed who says that a node is off which is well")
@@ -317,6 +325,8 @@ func TestNodeOutOfService(t *testing.T) {
 	second := m.untilAnother(first)
 	require.NotEqual(t, node, second.Status.NodeName)
 	require.Equal(t, 1, most(), "domains at the same time")
+	m.untilAgentAnswers()
+	require.Equal(t, "on the lost node", strings.TrimSpace(m.inGuestBy(bySerial+"head -n 1 /dev/$(d kept)")))
 	require.Contains(t, m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.type}/{.reason} {end}"),
 		"Normal/NodeUnresponsive")
 

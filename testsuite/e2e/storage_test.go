@@ -28,6 +28,25 @@ spec:
 	ofTheClaim    = `  dataSource: {kind: PersistentVolumeClaim, name: files}`
 )
 
+// bySerial is a function of the guest's shell: the name of the disk with a serial number.
+const bySerial = `d() { basename $(dirname $(grep -lx "$1" /sys/block/*/serial)); }; `
+
+// withClaims is the manifest of a VM that runs and has a disk on each of these claims, with the claim's name as its
+// serial number.
+func (m *machine) withClaims(claims ...string) string {
+	m.t.Helper()
+	const last, first = "          - {name: cloudinit, disk: {bus: virtio}}\n", "      volumes:\n"
+	manifest := m.manifest("Always", "")
+	require.Contains(m.t, manifest, last)
+	require.Contains(m.t, manifest, first)
+	disks, volumes := last, first
+	for _, c := range claims {
+		disks += fmt.Sprintf("          - {name: %s, serial: %s, disk: {bus: virtio}}\n", c, c)
+		volumes += fmt.Sprintf("      - {name: %s, persistentVolumeClaim: {claimName: %s}}\n", c, c)
+	}
+	return strings.NewReplacer(last, disks, first, volumes).Replace(manifest)
+}
+
 // TestAStorageClass: claims get their volumes from a CSI driver, a device and a file system. What the guest writes to
 // them is there after it has moved, after they have grown, which it sees while it runs, after a restart, and, as it
 // was, in volumes that are made of a snapshot and of a claim in use.
@@ -37,20 +56,10 @@ func TestAStorageClass(t *testing.T) {
 	for name, mode := range map[string]string{"device": "Block", "files": "Filesystem"} {
 		apply(t, fmt.Sprintf(sharedClaim, name, m.namespace, mode, ""))
 	}
-	const last = "          - {name: cloudinit, disk: {bus: virtio}}\n"
-	manifest := strings.NewReplacer(last, last+`
-          - {name: device, serial: device, disk: {bus: virtio}}
-          - {name: files, serial: files, disk: {bus: virtio}}
-`, "      volumes:\n", `      volumes:
-      - name: device
-        persistentVolumeClaim: {claimName: device}
-      - name: files
-        persistentVolumeClaim: {claimName: files}
-`).Replace(m.manifest("Always", ""))
-	apply(t, manifest)
+	apply(t, m.withClaims("device", "files"))
 	m.untilBooted()
 	m.untilAgentAnswers()
-	const disk = `d() { basename $(dirname $(grep -lx "$1" /sys/block/*/serial)); }; `
+	const disk = bySerial
 	const write = disk + `w() { echo "$2" | dd of=/dev/$(d $1) conv=fsync; }; `
 	const read = disk + `for s in device files; do head -n 1 /dev/$(d $s); done`
 	m.inGuestBy(write + "w device one; w files two")
@@ -81,10 +90,7 @@ func TestAStorageClass(t *testing.T) {
 		return nil
 	})
 
-	apply(t, strings.NewReplacer(last, last+"          - {name: copy, serial: copy, disk: {bus: virtio}}\n"+
-		"          - {name: clone, serial: clone, disk: {bus: virtio}}\n",
-		"      volumes:\n", "      volumes:\n      - {name: copy, persistentVolumeClaim: {claimName: copy}}\n"+
-			"      - {name: clone, persistentVolumeClaim: {claimName: clone}}\n").Replace(manifest))
+	apply(t, m.withClaims("device", "files", "copy", "clone"))
 	first, err := m.vmi()
 	require.NoError(t, err)
 	m.kubectl("delete", "vmi", m.name)

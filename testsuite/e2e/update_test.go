@@ -14,8 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // moveTime is how soon after an update the entities run with its logic: two looks of crdwatch, and what visibility
@@ -28,6 +30,7 @@ const replayTime = 9 * time.Minute
 
 // TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and goes back, while VMs
 // are started and stopped: none of that fails, no guest is touched, and entities that nothing happens to move as well.
+// A guest that is on its way to another node meanwhile arrives there.
 func TestUpdateUnderLoad(t *testing.T) {
 	turns.Take(t, 0)
 	untilHealthy(t)
@@ -40,18 +43,30 @@ func TestUpdateUnderLoad(t *testing.T) {
 	}
 	busy.halt()
 	t.Cleanup(func() { require.NoError(t, <-deployed(t, "")) })
+	moves := newMachine(t, "moves", "Always", "")
+	moved := moves.untilBooted()
+	moves.counts()
+	moves.asks("before", "", "") // there is a queue to hold from the cluster's first migration on
+	moves.untilMigrated()
+	moves.askedAndHeld("across")
 
 	busy.cyclesUntil(t, deployed(t, nextRelease(t)))
 	untilHealthy(t)
 	until(t, moveTime, "all entities have the new logic", func() error {
 		without := countWorkflows(t, "(TemporalChangeVersion IS NULL OR TemporalChangeVersion != 'logic:e2e-update-1')")
 		with := countWorkflows(t, "TemporalChangeVersion = 'logic:e2e-update-1'")
-		if without != 0 || with < 6 { // five VMs, and the instance of one
+		if without != 0 || with < 8 { // six VMs, and the instances of two
 			return fmt.Errorf("%d entities with the old logic, %d with the new", without, with)
 		}
 		return nil
 	})
 	g.untouched(healTime)
+	_, err := control(contract.MigrationID(moves.namespace, "across"), contract.ControlRelease, alice)
+	require.NoError(t, err)
+	last := moves.untilFinal("across")
+	require.Equal(t, kubevirt.MigrationSucceeded, last.Status.Phase, "%+v", last.Status)
+	moves.onlyOnce(string(moved.UID))
+	moves.remove()
 	busy.cyclesUntil(t, nil)
 
 	// Until what the release before cannot replay is ended, that waits. What is asked for meanwhile is done then.

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"strings"
 	"time"
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
@@ -111,17 +112,29 @@ func (s *State) unserved() (reason, message string, ok bool) {
 }
 
 // obstacles are the conditions of the instance that say why its guest does not run, or not as it should.
-func (s *State) obstacles() (list []contract.Condition) {
+func (s *State) obstacles() []contract.Condition {
 	if s.situation() == runstrategy.Absent {
 		return nil
 	}
+	return obstaclesOf(s.VMI)
+}
+
+func obstaclesOf(vmi *contract.VMIObservation) (list []contract.Condition) {
 	for _, bad := range []contract.Condition{
 		{Type: "PodScheduled", Status: "False"}, {Type: "Synchronized", Status: "False"},
 		{Type: contract.ConditionNodeLost, Status: "True"},
 	} {
-		if c, ok := conditions.Get(s.VMI.Conditions, bad.Type); ok && c.Status == bad.Status {
+		if c, ok := conditions.Get(vmi.Conditions, bad.Type); ok && c.Status == bad.Status {
 			list = append(list, c)
 		}
 	}
 	return list
+}
+
+// obstacleOf is the first of them in words, for the record; "": the instance names none.
+func obstacleOf(vmi *contract.VMIObservation) string {
+	for _, c := range obstaclesOf(vmi) {
+		return c.Type + " is " + c.Status + ": " + strings.Trim(c.Reason+": "+c.Message, ": ")
+	}
+	return ""
 }

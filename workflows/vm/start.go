@@ -1,7 +1,9 @@
 package vm
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -59,9 +61,10 @@ func (t *transition) awaitRunning(
 		return t.Latest.State == contract.ProgressOrphaned || t.Latest.VMIUID == uid &&
 			t.Latest.State != contract.ProgressNone
 	}
+	obstacle := ""
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), mine)
 	if err == nil && !ok {
-		t.look(ctx, uid)
+		obstacle = t.look(ctx, uid)
 		ok = mine()
 		err = ctx.Err()
 	}
@@ -72,7 +75,7 @@ func (t *transition) awaitRunning(
 		t.say(ctx, "The deadline has passed. The instance stays, and is started as soon as it can be.")
 		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
 			"the guest does not run yet after "+t.Took(ctx, time.Second).String()+
-				"; see the VirtualMachineInstance's conditions", contract.ErrorDeadline, nil)
+				"; "+cmp.Or(obstacle, "see the VirtualMachineInstance's conditions"), contract.ErrorDeadline, nil)
 	case t.Latest.State == contract.ProgressOrphaned:
 		s := "The VirtualMachine goes without its instance, which stays."
 		t.say(ctx, "%s", s)
@@ -83,22 +86,24 @@ func (t *transition) awaitRunning(
 		return contract.TransitionResult{Summary: s, VMIUID: uid}, nil
 	default:
 		t.say(ctx, "The instance ended before its guest was seen running.")
-		return contract.TransitionResult{},
-			temporal.NewNonRetryableApplicationError("the instance ended before its guest was seen running: "+
-				string(t.Latest.State)+" "+t.Latest.Phase, contract.ErrorEnded, nil)
+		why := strings.Trim(string(t.Latest.State)+" "+t.Latest.Phase+"; "+t.Latest.Obstacle, "; ")
+		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
+			"the instance ended before its guest was seen running: "+why, contract.ErrorEnded, nil)
 	}
 }
 
-// look learns at the deadline how far the instance is, where nobody has said so.
-func (t *transition) look(ctx workflow.Context, uid string) {
+// look learns at the deadline how far the instance is, where nobody has said so, and returns what is in its way ("": it
+// does not say).
+func (t *transition) look(ctx workflow.Context, uid string) string {
 	r, err := inspect(ctx, contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid})
 	if err != nil {
-		return
+		return ""
 	}
 	if r.VMI == nil {
 		r.VMI = &contract.VMIObservation{UID: uid, Gone: true}
 	}
 	t.Latest = progressOf(r.VMI)
+	return obstacleOf(r.VMI)
 }
 
 // compensate deletes the instance that a cancelled start has made, unless its guest has run. An empty UID: nobody knows

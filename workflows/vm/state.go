@@ -314,7 +314,8 @@ func progressOf(vmi *contract.VMIObservation) contract.InstanceProgress {
 			return contract.InstanceProgress{State: contract.ProgressAbsent, VMIUID: vmi.UID}
 		}
 	case runstrategy.Succeeded, runstrategy.Failed:
-		return contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: vmi.UID, Phase: vmi.Phase}
+		return contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: vmi.UID, Phase: vmi.Phase,
+			Obstacle: obstacleOf(vmi)}
 	case runstrategy.Alive:
 		if vmi.Phase == "Running" {
 			return contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: vmi.UID, Phase: vmi.Phase}

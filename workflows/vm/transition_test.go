@@ -164,11 +164,18 @@ func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
 		"start: it runs": {vm.Start,
 			contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Running"}}, "The guest runs"},
 		"start: it has ended": {vm.Start, contract.ReadVMIResult{
-			VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Failed"}}, "!ended before its guest was seen running"},
+			VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Failed", Conditions: []contract.Condition{{
+				Type: "Synchronized", Status: "False", Reason: "Synchronizing with the Domain failed.", Message: "no such CPU"}}}},
+			"!ended before its guest was seen running: ended Failed; Synchronized is False: " +
+				"Synchronizing with the Domain failed.: no such CPU"},
 		"start: it is gone": {vm.Start, contract.ReadVMIResult{}, "!ended before its guest was seen running"},
 		"start: it is placed": {vm.Start,
 			contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Scheduled"}},
-			"!the guest does not run yet"},
+			"!; see the VirtualMachineInstance's conditions"},
+		"start: it waits": {vm.Start, contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Scheduling",
+			Conditions: []contract.Condition{{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
+				Message: "0/2 nodes are available"}}}},
+			"!the guest does not run yet after 1m0s; PodScheduled is False: Unschedulable: 0/2 nodes are available"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := environment.New()
