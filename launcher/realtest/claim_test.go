@@ -169,19 +169,23 @@ func TestABlockVolume(t *testing.T) {
 }
 
 // TestAFullClaimPausesTheGuest, which says so and goes on by itself once there is space. One that is too small for what
-// was asked for starts no guest.
+// was asked for, or cannot be written, starts no guest.
 func TestAFullClaimPausesTheGuest(t *testing.T) {
 	turns.Take(t, 7)
 	owner := fmt.Sprintf(",uid=%d,gid=%d", qemuUser, qemuUser)
-	for requests, starts := range map[string]bool{"1Gi": false, "32Mi": true} {
-		p := newPod(t, claimVMI("Filesystem", requests, onClaim(), nil))
+	for _, c := range []struct{ requests, mode, refused string }{
+		{requests: "1Gi", refused: "not enough space, demanded size 1073741824 B"},
+		{requests: "32Mi", mode: ",ro", refused: "user 107 may not make disk.img on it: read-only file system"},
+		{requests: "32Mi"},
+	} {
+		p := newPod(t, claimVMI("Filesystem", c.requests, onClaim(), nil))
 		require.NoError(t, os.Mkdir(p.at("claims/data"), 0o755)) //nolint:gosec // for another user
 		p.eventually("the launcher is there", func() bool { _, found := p.process("launcher"); return found })
-		p.mounts("-t", "tmpfs", "-o", "size=40m"+owner, "small", "claims/data")
-		if !starts {
+		p.mounts("-t", "tmpfs", "-o", "size=40m"+owner+c.mode, "small", "claims/data")
+		if c.refused != "" {
 			_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 			require.Equal(t, codes.InvalidArgument, status.Code(err))
-			require.ErrorContains(t, err, "not enough space, demanded size 1073741824 B")
+			require.ErrorContains(t, err, c.refused)
 			continue
 		}
 		p.boot()

@@ -5,7 +5,6 @@ package realtest
 import (
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -217,16 +216,29 @@ func TestConcurrentStartsMakeOneDomain(t *testing.T) {
 }
 
 func TestABrokenImageIsRefusedAndEndsThePod(t *testing.T) {
-	p := newPod(t, vmi(nil))
-	require.NoError(t, os.Remove(filepath.Join(p.dir, "images/root/disk/disk.img")))
-	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
-	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
-	require.ErrorContains(t, err, "no file found in folder /disk, no disk present")
-	m, code := p.ends()
-	require.Equal(t, contract.ReasonFailed, m.Reason)
-	require.Contains(t, m.Message, "no disk present")
-	require.False(t, m.Ran)
-	require.Equal(t, 1, code)
+	const image = "images/root/disk/disk.img"
+	for says, spoil := range map[string]func(t *testing.T, p *pod){
+		"no file found in folder /disk, no disk present": func(t *testing.T, p *pod) {
+			require.NoError(t, os.Remove(p.at(image)))
+		},
+		// A qcow2 image of a version that there is not: qemu-img's own words follow.
+		"invalid image in containerDisk root: ": func(t *testing.T, p *pod) {
+			require.NoError(t, os.Remove(p.at(image)))
+			require.NoError(t, os.WriteFile(p.at(image), append([]byte("QFI\xfb\x00\x00\x00\x63"), make([]byte, 512)...),
+				0o644)) //nolint:gosec // for another user
+		},
+	} {
+		p := newPod(t, vmi(nil))
+		spoil(t, p)
+		_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+		require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
+		require.ErrorContains(t, err, says)
+		m, code := p.ends()
+		require.Equal(t, contract.ReasonFailed, m.Reason)
+		require.Contains(t, m.Message, says)
+		require.False(t, m.Ran)
+		require.Equal(t, 1, code)
+	}
 }
 
 func TestWhatLibvirtRefusesEndsThePod(t *testing.T) {

@@ -175,7 +175,7 @@ func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
 		"start: it waits": {vm.Start, contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Scheduling",
 			Conditions: []contract.Condition{{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
 				Message: "0/2 nodes are available"}}}},
-			"!the guest does not run yet after 1m0s; PodScheduled is False: Unschedulable: 0/2 nodes are available"},
+			"!the guest does not run yet after 10m0s; PodScheduled is False: Unschedulable: 0/2 nodes are available"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := environment.New()
