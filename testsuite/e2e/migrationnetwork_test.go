@@ -28,9 +28,15 @@ func inNetworkOf(t *testing.T, node string, command ...string) (string, error) {
 	return string(out), nil
 }
 
-// disrupt has a node do something to the migrations' packets that leave it; "counter" is in the rule so that it can be
-// known whether it met any. What the returned function does is to end that, and it returns how many packets there were.
+// disrupt has a node do something to the migrations' packets that leave it.
 func disrupt(t *testing.T, node, rule string) (end func() int) {
+	t.Helper()
+	return filters(t, node, fmt.Sprintf("tcp dport %d %s", migration.Port, rule))
+}
+
+// filters has a node do something to packets that it forwards; "counter" is in the rule so that it can be known whether
+// it met any. What the returned function does is to end that, and it returns how many packets there were.
+func filters(t *testing.T, node, rule string) (end func() int) {
 	t.Helper()
 	const table = "virtflow-e2e"
 	nft := func(arguments ...string) string {
@@ -38,8 +44,7 @@ func disrupt(t *testing.T, node, rule string) (end func() int) {
 		require.NoError(t, err)
 		return out
 	}
-	nft(fmt.Sprintf("table inet %s { chain leaves { type filter hook forward priority -10; tcp dport %d %s; }; }", table,
-		migration.Port, rule))
+	nft(fmt.Sprintf("table inet %s { chain leaves { type filter hook forward priority -10; %s; }; }", table, rule))
 	done := false
 	end = func() int {
 		if done {

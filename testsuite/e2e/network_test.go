@@ -76,7 +76,7 @@ func TestBridge(t *testing.T) {
 	m.remove()
 }
 
-// isOnTheNetwork has pods reach the VM, which is called net, and the VM reach a pod.
+// isOnTheNetwork has pods reach the VM, which is called net, and the VM reach a pod, unless its node does not let them.
 func (m *machine) isOnTheNetwork() {
 	t := m.t
 	t.Helper()
@@ -103,6 +103,13 @@ func (m *machine) isOnTheNetwork() {
 		return nil
 	})
 
+	// A network policy is kept on the node, by the addresses of pods. One that lets nobody in:
+	const refused = "counter reject with tcp reset"
+	end := filters(t, vmi.Status.NodeName, "ip daddr "+ip+" tcp dport 80 "+refused)
+	require.NotContains(t, m.fromPod("denied", get(ip, 80, "/")), "hello")
+	require.Positive(t, end(), "packets to the guest, with its pod's address")
+	require.Contains(t, m.fromPod("again", get(ip, 80, "/")), "hello from net")
+
 	// The other way: a pod serves, the guest fetches.
 	apply(t, fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -127,4 +134,9 @@ spec:
 		}
 		return nil
 	})
+
+	// And a policy that lets the guest out to nobody.
+	end = filters(t, vmi.Status.NodeName, "ip saddr "+ip+" tcp dport 8080 "+refused)
+	require.NotContains(t, m.fromPod("relay", get(ip, 80, "/cgi-bin/fetch?"+server+":8080")), "hello from a pod")
+	require.Positive(t, end(), "packets from the guest, with its pod's address")
 }
