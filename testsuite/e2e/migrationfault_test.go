@@ -163,6 +163,9 @@ func TestMigrationDisturbed(t *testing.T) {
 				time.Sleep(time.Minute)
 				dev(t, "start", "temporal")
 			}},
+		"Temporal's database is lost": {strike: func(t *testing.T, _ *machine, _ proc) {
+			withoutTemporal(t, func(folder string) { require.NoError(t, os.RemoveAll(folder)) })
+		}},
 		"its workflow is terminated": {strike: func(t *testing.T, m *machine, _ proc) {
 			all := m.migrations()
 			_, err := cli("temporal", "workflow", "terminate", "--workflow-id",
