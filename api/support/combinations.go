@@ -9,6 +9,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/internal/hardware"
 )
 
 // Combinations returns a cause for each thing that consists of supported fields and that no launcher builds a domain
@@ -90,6 +91,16 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			// The guest could put a link to something else where the launcher opens the disk.
 			refuse(at, ": a volume that is a disk as well is not supported yet")
 		}
+	}
+	for at, r := range hardware.ClaimRequests(spec) {
+		// It is a part of a path in the launcher, and of a pod, which refuses it late.
+		if problems := validation.IsDNS1123Label(r.RequestName); r.RequestName != "" && len(problems) > 0 {
+			refuse("."+at+".requestName", ": "+problems[0])
+		}
+	}
+	if n := hardware.SupplementalPool(&spec.Domain); n > hardware.MostPoolThreads {
+		refuse(".domain.ioThreads.supplementalPoolThreadCount",
+			fmt.Sprintf(": more than %d are not supported yet", hardware.MostPoolThreads))
 	}
 	for i, f := range spec.Domain.Devices.Interfaces {
 		if f.Tag != "" && configDrive {

@@ -18,8 +18,10 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 		], "filesystems": [{"name": "p", "virtiofs": {}}, {"name": "p", "virtiofs": {}}, {"name": "g", "virtiofs": {}},
 			{"name": "a-name-of-thirty-seven-bytes-as-a-tag", "virtiofs": {}}, {"name": "a", "virtiofs": {}}],
 		"interfaces": [{"name": "n"}, {"name": "m", "tag": "t"},
-			{"name": "o", "sriov": {}, "macAddress": "02:00:00:00:00:01"}]}},
-		"networks": [{"name": "o", "resourceClaim": {"claimName": "c", "requestName": "r"}}],
+			{"name": "o", "sriov": {}, "macAddress": "02:00:00:00:00:01"}],
+			"gpus": [{"name": "g", "claimName": "c", "requestName": "../gpu"}]},
+			"ioThreadsPolicy": "supplementalPool", "ioThreads": {"supplementalPoolThreadCount": 1025}},
+		"networks": [{"name": "o", "resourceClaim": {"claimName": "c", "requestName": "a*"}}],
 		"volumes": [
 			{"name": "a", "cloudInitNoCloud": {}}, {"name": "b", "cloudInitConfigDrive": {}}, {"name": "e", "emptyDisk": {"capacity": "1M"}},
 			{"name": "f", "emptyDisk": {"capacity": "1Mi"}}, {"name": "s", "sysprep": {}}, {"name": "h", "sysprep": {"secret": {"name": "x"}}},
@@ -32,6 +34,9 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 			{"name": "../x", "configMap": {"name": "s"}}
 		]
 	}`), &spec))
+	const noLabel = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start " +
+		"and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is " +
+		`'[a-z0-9]([-a-z0-9]*[a-z0-9])?')`
 	var got []string
 	for _, c := range Combinations(&spec, "spec") {
 		require.Contains(t, c.Message, c.Field)
@@ -57,12 +62,16 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 		"spec.domain.devices.filesystems[4].name: a file system that is no volume of the kinds persistentVolumeClaim, " +
 			"dataVolume, configMap, secret, serviceAccount and downwardAPI is not supported yet",
 		"spec.domain.devices.filesystems[4].name: a volume that is a disk as well is not supported yet",
+		"spec.domain.devices.gpus[0].requestName: " + noLabel,
+		"spec.networks[0].resourceClaim.requestName: " + noLabel,
+		"spec.domain.ioThreads.supplementalPoolThreadCount: more than 1024 are not supported yet",
 		"spec.domain.devices.interfaces[1].tag: told by a config drive, is not supported yet",
 		"spec.domain.devices.interfaces[2].macAddress: for a device of a resource claim is not supported yet: its driver " +
 			"chooses it",
 	}, got)
 	spec.Volumes, spec.Domain.Devices.Filesystems = spec.Volumes[:1], nil
 	spec.Domain.Devices.Disks = spec.Domain.Devices.Disks[4:5]
-	spec.Domain.Devices.Interfaces = spec.Domain.Devices.Interfaces[:2]
+	spec.Domain.Devices.Interfaces, spec.Domain.Devices.GPUs = spec.Domain.Devices.Interfaces[:2], nil
+	spec.Networks, spec.Domain.IOThreads = nil, nil
 	require.Empty(t, Combinations(&spec, "spec"), "without a config drive nobody is told a tag")
 }

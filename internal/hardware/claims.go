@@ -8,24 +8,24 @@ import (
 )
 
 // ClaimRequests are the requests of resource claims (dynamic resource allocation) whose devices a guest gets, each with
-// the field that asks for it.
+// the field of the spec that asks for it. A network's is its resourceClaim.
 func ClaimRequests(spec *kubevirt.VirtualMachineInstanceSpec) iter.Seq2[string, kubevirt.ClaimRequest] {
 	return func(yield func(string, kubevirt.ClaimRequest) bool) {
 		one := func(field string, i int, r *kubevirt.ClaimRequest) bool {
-			return r == nil || yield(fmt.Sprintf("spec.%s[%d]", field, i), *r)
+			return r == nil || yield(fmt.Sprintf(field, i), *r)
 		}
 		for i := range spec.Domain.Devices.GPUs {
-			if !one("domain.devices.gpus", i, spec.Domain.Devices.GPUs[i].ClaimRequest) {
+			if !one("domain.devices.gpus[%d]", i, spec.Domain.Devices.GPUs[i].ClaimRequest) {
 				return
 			}
 		}
 		for i := range spec.Domain.Devices.HostDevices {
-			if !one("domain.devices.hostDevices", i, spec.Domain.Devices.HostDevices[i].ClaimRequest) {
+			if !one("domain.devices.hostDevices[%d]", i, spec.Domain.Devices.HostDevices[i].ClaimRequest) {
 				return
 			}
 		}
 		for i := range spec.Networks {
-			if !one("networks", i, spec.Networks[i].ResourceClaim) {
+			if !one("networks[%d].resourceClaim", i, spec.Networks[i].ResourceClaim) {
 				return
 			}
 		}

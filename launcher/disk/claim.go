@@ -179,7 +179,7 @@ func fitting(v Volume, free, tolerated int64) (int64, error) {
 	switch {
 	case v.Size <= free:
 		return v.Size, nil
-	case v.Size/100*(100-tolerated) > free:
+	case v.Size/100*(100-tolerated) > free, free < mebibyte:
 		return 0, failed(v.Name, "unable to create %s, not enough space, demanded size %d B is bigger than available "+
 			"space %d B, also after taking %d %% toleration into account", v.Path, v.Size, free, tolerated)
 	default:

@@ -212,6 +212,8 @@ func TestALittleLessSpaceIsTaken(t *testing.T) {
 	}
 	_, err := disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, 79*mebibyte, 20)
 	require.ErrorContains(t, err, "also after taking 20 % toleration into account")
+	_, err = disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, mebibyte-1, 100)
+	require.ErrorContains(t, err, "not enough space", "a disk without any")
 }
 
 // TestWhatIsKeptFreeBesideAFile is said by the cluster's configuration.

@@ -7,6 +7,8 @@ import (
 
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtflow/virtflow/internal/hardware"
 )
 
 const (
@@ -51,9 +53,9 @@ func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
 	names := diskNames{}
 	spec := &in.VMI.Spec.Domain
 	threads := newIOThreads(spec)
-	if threads.supplemental && threads.pool > mostPoolThreads {
+	if threads.supplemental && threads.pool > hardware.MostPoolThreads {
 		return nil, 0, invalid("spec.domain.ioThreads.supplementalPoolThreadCount", "%d threads are more than the %d queues "+
-			"that a disk can have", threads.pool, mostPoolThreads)
+			"that a disk can have", threads.pool, hardware.MostPoolThreads)
 	}
 	out := make([]libvirtxml.DomainDisk, 0, len(spec.Devices.Disks))
 	for i := range spec.Devices.Disks {

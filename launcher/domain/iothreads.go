@@ -8,9 +8,6 @@ import (
 	"github.com/virtflow/virtflow/internal/hardware"
 )
 
-// mostPoolThreads is QEMU's limit for the queues of a virtio device: more threads than that have nothing to do.
-const mostPoolThreads = 1024
-
 // ioThreads hands out I/O threads to virtio disks: one each to those that ask for their own, the rest share a pool. Of
 // a supplemental pool every disk has all: QEMU spreads each one's queues over them.
 type ioThreads struct {

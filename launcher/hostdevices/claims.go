@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	resource "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/dynamic-resource-allocation/api/metadata"
 	"k8s.io/dynamic-resource-allocation/devicemetadata"
 	v1 "kubevirt.io/api/core/v1"
@@ -34,21 +35,39 @@ func Files(claim v1.VirtualMachineInstanceResourceClaim, request string) (*metad
 // parent as well, which is not the guest's.
 func Claimed(spec *v1.VirtualMachineInstanceSpec, read Metadata) (map[v1.ClaimRequest]domain.HostAddress, error) {
 	out := map[v1.ClaimRequest]domain.HostAddress{}
+	taken := map[domain.HostAddress]string{}
 	for field, r := range hardware.ClaimRequests(spec) {
+		field = "spec." + field
+		// It becomes a part of a path. Admission says so, too.
+		if problems := validation.IsDNS1123Label(r.RequestName); len(problems) > 0 {
+			return nil, &domain.InvalidError{Field: field + ".requestName", Problem: problems[0]}
+		}
 		device, err := device(spec, r, read)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
-		if uuid := device.Attributes[attributeMediated].StringValue; uuid != nil {
-			out[r] = domain.HostAddress{Mediated: *uuid}
-		} else if address := device.Attributes[attributePCI].StringValue; address != nil {
-			out[r] = domain.HostAddress{PCI: *address}
-		} else {
+		at := domain.HostAddress{Mediated: text(device, attributeMediated)}
+		if at.Mediated == "" {
+			at.PCI = text(device, attributePCI)
+		}
+		if at == (domain.HostAddress{}) {
 			return nil, fmt.Errorf("%s: driver %s tells neither %s nor %s of its device %s", field, device.Driver,
 				attributePCI, attributeMediated, device.Name)
 		}
+		if other, twice := taken[at]; twice {
+			return nil, fmt.Errorf("%s: its device %s is that of %s as well", field, device.Name, other)
+		}
+		out[r], taken[at] = at, field
 	}
 	return out, nil
+}
+
+// text is an attribute's value; "": there is none, or it is no text.
+func text(device *metadata.Device, attribute resource.QualifiedName) string {
+	if value := device.Attributes[attribute].StringValue; value != nil {
+		return *value
+	}
+	return ""
 }
 
 // device is the one of a claim's request.

@@ -16,12 +16,14 @@ import (
 
 func TestClaimed(t *testing.T) {
 	const (
-		pciAt    = `"resource.kubernetes.io/pciBusID":{"string":"0000:65:00.0"}`
-		sliceAt  = `"mdevUUID":{"string":"aa618089-8b16-4d01-a136-25a0f3c73123"}`
-		newer    = `{"apiVersion":"metadata.resource.k8s.io/v9","kind":"DeviceMetadata"}`
-		claim    = `"resourceClaims":[{"name":"c","resourceClaimTemplateName":"gpus"}]`
-		gpu      = `{"domain":{"devices":{"gpus":[{"name":"g","claimName":"c","requestName":"r"}]}},` + claim + `}`
-		port     = `{"domain":{"devices":{}},"networks":[{"name":"n","resourceClaim":{"claimName":"c","requestName":"r"}}],` + claim + `}`
+		pciAt   = `"resource.kubernetes.io/pciBusID":{"string":"0000:65:00.0"}`
+		sliceAt = `"mdevUUID":{"string":"aa618089-8b16-4d01-a136-25a0f3c73123"}`
+		newer   = `{"apiVersion":"metadata.resource.k8s.io/v9","kind":"DeviceMetadata"}`
+		claim   = `"resourceClaims":[{"name":"c","resourceClaimTemplateName":"gpus"}]`
+		gpu     = `{"domain":{"devices":{"gpus":[{"name":"g","claimName":"c","requestName":"r"}]}},` + claim + `}`
+		port    = `{"domain":{"devices":{}},"networks":[{"name":"n","resourceClaim":{"claimName":"c","requestName":"r"}}],` + claim + `}`
+		twice   = `{"domain":{"devices":{"gpus":[{"name":"g","claimName":"c","requestName":"r"},{"name":"h","claimName":"d","requestName":"r"}]}},` +
+			`"resourceClaims":[{"name":"c","resourceClaimName":"gpus"},{"name":"d","resourceClaimName":"gpus"}]}`
 		unclaims = `{"domain":{"devices":{"hostDevices":[{"name":"g","claimName":"c","requestName":"r"}]}}}`
 	)
 	device := func(attributes string) string {
@@ -48,6 +50,8 @@ func TestClaimed(t *testing.T) {
 		"newer ones only": {spec: gpu, told: newer, err: "no compatible metadata version"},
 		"nonsense":        {spec: gpu, told: `{"requests":7}`, err: "the driver of claim c tells nothing of its devices"},
 		"no file":         {spec: gpu, err: "tells nothing of its devices (KEP 5304): no file"},
+		"no text":         {spec: gpu, told: told("r", device(`"mdevUUID":{"string":""},`+pciAt)), want: domain.HostAddress{PCI: "0000:65:00.0"}},
+		"the same twice":  {spec: twice, told: told("r", device(pciAt)), err: "spec.domain.devices.gpus[1]: its device gpu-0 is that of spec.domain.devices.gpus[0] as well"},
 		"no claim":        {spec: unclaims, err: `spec.domain.devices.hostDevices[0]: there is no claim "c" in spec.resourceClaims`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +60,7 @@ func TestClaimed(t *testing.T) {
 			got, err := Claimed(spec, func(
 				claim v1.VirtualMachineInstanceResourceClaim, request string,
 			) (*metadata.DeviceMetadata, error) {
-				require.Equal(t, "c r", claim.Name+" "+request)
+				require.Contains(t, []string{"c r", "d r"}, claim.Name+" "+request)
 				if c.told == "" {
 					return nil, errors.New("no file")
 				}
@@ -70,6 +74,22 @@ func TestClaimed(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, map[v1.ClaimRequest]domain.HostAddress{{ClaimName: "c", RequestName: "r"}: c.want}, got)
 		})
+	}
+}
+
+// TestARequestIsNoPath: its name becomes a part of one.
+func TestARequestIsNoPath(t *testing.T) {
+	for _, name := range []string{"../../secrets", "*", "", "a/b"} {
+		spec := &v1.VirtualMachineInstanceSpec{}
+		spec.Domain.Devices.GPUs = []v1.GPU{{ClaimRequest: &v1.ClaimRequest{ClaimName: "c", RequestName: name}}}
+		spec.ResourceClaims = []v1.VirtualMachineInstanceResourceClaim{{Name: "c"}}
+		_, err := Claimed(spec, func(v1.VirtualMachineInstanceResourceClaim, string) (*metadata.DeviceMetadata, error) {
+			require.Fail(t, "it was looked for")
+			return nil, errors.New("looked for")
+		})
+		var invalid *domain.InvalidError
+		require.ErrorAs(t, err, &invalid)
+		require.Equal(t, "spec.domain.devices.gpus[0].requestName", invalid.Field)
 	}
 }
 

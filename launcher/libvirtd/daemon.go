@@ -23,8 +23,8 @@ const (
 	connectPoll = 10 * time.Millisecond
 	// connectLimit is how long a daemon may take to answer before it is ended and started again.
 	connectLimit = 60 * time.Second
-	// A daemon that does not answer for keepAliveInterval times keepAliveCount is ended, too. It answers however much it
-	// has to do: its event loop does that, not the threads that work.
+	// A daemon that has sent nothing for a minute, which is one interval more than keepAliveCount, is ended, too. Its
+	// event loop answers, and not the threads that work.
 	keepAliveInterval = 10 // seconds
 	keepAliveCount    = 5
 	restartDelay      = 200 * time.Millisecond
@@ -201,8 +201,8 @@ func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, exited <-chan 
 func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Connect, error) {
 	limit := time.After(connectLimit)
 	for {
-		conn, err := l.open(limit)
-		if err == nil || errors.Is(err, errHung) {
+		conn, err := l.open(ctx, limit)
+		if err == nil || errors.Is(err, errHung) || ctx.Err() != nil {
 			return conn, err
 		}
 		select {
@@ -217,9 +217,9 @@ func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Co
 	}
 }
 
-// open opens one connection. It returns at the limit also where libvirt does not: what it waits for then ends with the
-// daemon.
-func (l *Libvirt) open(limit <-chan time.Time) (*libvirt.Connect, error) {
+// open opens one connection. It returns at the limit, and when ctx ends, also where libvirt does not: what that waits for
+// ends with the daemon.
+func (l *Libvirt) open(ctx context.Context, limit <-chan time.Time) (*libvirt.Connect, error) {
 	type result struct {
 		conn *libvirt.Connect
 		err  error
@@ -229,17 +229,20 @@ func (l *Libvirt) open(limit <-chan time.Time) (*libvirt.Connect, error) {
 		conn, err := libvirt.NewConnect("qemu+unix:///session?socket=" + l.cfg.Socket())
 		opened <- result{conn, err}
 	}()
+	err := errHung
 	select {
 	case r := <-opened:
-		return r.conn, r.err //nolint:wrapcheck // its caller does
+		return r.conn, r.err
+	case <-ctx.Done():
+		err = ctx.Err()
 	case <-limit:
-		go func() {
-			if r := <-opened; r.conn != nil {
-				_, _ = r.conn.Close()
-			}
-		}()
-		return nil, errHung
 	}
+	go func() {
+		if r := <-opened; r.conn != nil {
+			_, _ = r.conn.Close()
+		}
+	}()
+	return nil, err
 }
 
 // watch registers for events. Callbacks run on libvirt's event loop and must not call libvirt, so they only say that
@@ -254,6 +257,10 @@ func (l *Libvirt) watch(
 			u()
 		}
 	}
+	// First: a daemon that hangs already must not keep what follows from returning.
+	if err := conn.SetKeepAlive(keepAliveInterval, keepAliveCount); err != nil {
+		return ended, unwatch, fmt.Errorf("watching whether libvirtd answers: %w", err)
+	}
 	err = conn.RegisterCloseCallback(func(_ *libvirt.Connect, reason libvirt.ConnectCloseReason) {
 		select {
 		case ended <- reason:
@@ -264,9 +271,6 @@ func (l *Libvirt) watch(
 		return ended, unwatch, fmt.Errorf("watching the connection to libvirtd: %w", err)
 	}
 	undo = append(undo, func() { _ = conn.UnregisterCloseCallback() })
-	if err := conn.SetKeepAlive(keepAliveInterval, keepAliveCount); err != nil {
-		return ended, unwatch, fmt.Errorf("watching whether libvirtd answers: %w", err)
-	}
 	id, err := conn.DomainEventLifecycleRegister(nil,
 		func(_ *libvirt.Connect, _ *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
 			l.log.Debug().Stringer("event", e).Msg("domain event")

@@ -221,8 +221,8 @@ func TestABrokenImageIsRefusedAndEndsThePod(t *testing.T) {
 		"no file found in folder /disk, no disk present": func(t *testing.T, p *pod) {
 			require.NoError(t, os.Remove(p.at(image)))
 		},
-		// A qcow2 image of a version that there is not: qemu-img's own words follow.
-		"invalid image in containerDisk root: ": func(t *testing.T, p *pod) {
+		// A qcow2 image of a version that there is not.
+		"invalid image in containerDisk root: qemu-img info: ": func(t *testing.T, p *pod) {
 			require.NoError(t, os.Remove(p.at(image)))
 			require.NoError(t, os.WriteFile(p.at(image), append([]byte("QFI\xfb\x00\x00\x00\x63"), make([]byte, 512)...),
 				0o644)) //nolint:gosec // for another user

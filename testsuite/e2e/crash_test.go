@@ -153,8 +153,10 @@ func TestALauncherThatEnds(t *testing.T) {
 		}},
 		{"its pod needs more memory than it may have", func(_ *testing.T, qemu proc, _ string) {
 			m.untilAgentAnswers()
-			limitMemory(t, qemu, 16<<20)
-			_, _ = m.tryInGuestBy("dd if=/dev/zero of=/dev/shm/much bs=1M count=64") // the guest does not outlive it
+			// Begun before: the probe that asks the agent needs memory of the same pod.
+			m.inGuestBy("(sleep 5; dd if=/dev/zero of=/dev/shm/much bs=1M count=64) >/dev/null 2>&1 &")
+			killed := limitMemory(t, qemu, 4<<20)
+			until(t, time.Minute, "the kernel ends something in the pod", killed)
 		}},
 	} {
 		if !t.Run(c.name, func(t *testing.T) {
@@ -174,8 +176,8 @@ func TestALauncherThatEnds(t *testing.T) {
 }
 
 // limitMemory lets a process's control group have so many bytes more than the memory that is not a cache: the kernel
-// ends what wants more.
-func limitMemory(t *testing.T, p proc, more int64) {
+// ends what wants more. What it returns says whether that has ended.
+func limitMemory(t *testing.T, p proc, more int64) (killed func() error) {
 	t.Helper()
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
 	require.NoError(t, err)
@@ -196,7 +198,13 @@ func limitMemory(t *testing.T, p proc, more int64) {
 		require.NoError(t, err)
 		limit := []byte(strconv.FormatInt(n+more, 10))
 		require.NoError(t, os.WriteFile(filepath.Join(folder, version.limit), limit, 0o600))
-		return
+		return func() error {
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d", p.pid)); err == nil {
+				return fmt.Errorf("process %d is there", p.pid)
+			}
+			return nil
+		}
 	}
 	t.Fatalf("no control group of process %d limits memory: %s", p.pid, groups)
+	return nil
 }

@@ -131,10 +131,13 @@ func obstaclesOf(vmi *contract.VMIObservation) (list []contract.Condition) {
 	return list
 }
 
+// longestObstacle bounds what an obstacle adds to a history, in bytes.
+const longestObstacle = 512
+
 // obstacleOf is the first of them in words, for the record; "": the instance names none.
 func obstacleOf(vmi *contract.VMIObservation) string {
 	for _, c := range obstaclesOf(vmi) {
-		return c.Type + " is " + c.Status + ": " + strings.Trim(c.Reason+": "+c.Message, ": ")
+		return contract.Cut(c.Type+" is "+c.Status+": "+strings.Trim(c.Reason+": "+c.Message, ": "), longestObstacle)
 	}
 	return ""
 }

@@ -116,6 +116,8 @@ func failureReason(op contract.Operation, errorType string) string {
 // signalProgress signals the open transition how far the instance is.
 func (e *instance) signalProgress(ctx workflow.Context) error {
 	t := e.state.Open
-	t.Reported = e.state.progress()
-	return e.loop.SignalOpen(ctx, &t.Transition, t.Reported)
+	progress := e.state.progress()
+	t.Reported = progress
+	t.Reported.Obstacle = "" // the state has no use for it
+	return e.loop.SignalOpen(ctx, &t.Transition, progress)
 }
