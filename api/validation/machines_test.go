@@ -19,8 +19,8 @@ func TestMachineConfiguration(t *testing.T) {
 
 	limit := resource.MustParse("64Mi")
 	require.Empty(t, MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{
-		DeveloperConfiguration: &kubevirtv1.DeveloperConfiguration{LessPVCSpaceToleration: 100, MinimumReservePVCBytes: 1 << 40,
-			DiskVerification: &kubevirtv1.DiskVerification{MemoryLimit: &limit}}}))
+		DeveloperConfiguration: &kubevirtv1.DeveloperConfiguration{LessPVCSpaceToleration: 100,
+			MinimumReservePVCBytes: 1 << 40, DiskVerification: &kubevirtv1.DiskVerification{MemoryLimit: &limit}}}))
 
 	none := resource.MustParse("-1")
 	var fields []string

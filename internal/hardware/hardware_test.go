@@ -25,7 +25,8 @@ func TestHardwareFromTheConfigurationToTheLauncher(t *testing.T) {
 			hardware.Hardware{BalloonStats: 60, SMBIOS: hardware.Default().SMBIOS, Disks: hardware.Default().Disks}},
 		"files on claims": {kubevirt.KubeVirtConfiguration{DeveloperConfiguration: &kubevirt.DeveloperConfiguration{
 			LessPVCSpaceToleration: 25, MinimumReservePVCBytes: 1 << 20,
-			DiskVerification: &kubevirt.DiskVerification{MemoryLimit: resource.NewQuantity(64<<20, resource.BinarySI)}}},
+			DiskVerification: &kubevirt.DiskVerification{
+				MemoryLimit: resource.NewQuantity(64<<20, resource.BinarySI)}}},
 			hardware.Hardware{BalloonStats: 10, SMBIOS: hardware.Default().SMBIOS,
 				Disks: hardware.Disks{Reserve: 1 << 20, TolerateLess: 25, ProbeMemory: 64 << 20}}},
 		"nothing of files on claims": {kubevirt.KubeVirtConfiguration{

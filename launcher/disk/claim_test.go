@@ -203,16 +203,17 @@ func TestWhatIsWrongWithAClaim(t *testing.T) {
 
 // TestALittleLessSpaceIsTaken: file systems need some of what they were asked for themselves.
 func TestALittleLessSpaceIsTaken(t *testing.T) {
+	of100 := disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}
 	for free, want := range map[int64]int64{
 		100 * mebibyte: 100, 99*mebibyte + 5: 99, 90 * mebibyte: 90, 89 * mebibyte: 0,
 	} {
-		size, err := disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, free, 10)
+		size, err := disk.Fitting(of100, free, 10)
 		require.Equal(t, want*mebibyte, size)
 		require.Equal(t, want == 0, err != nil)
 	}
-	_, err := disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, 79*mebibyte, 20)
+	_, err := disk.Fitting(of100, 79*mebibyte, 20)
 	require.ErrorContains(t, err, "also after taking 20 % toleration into account")
-	_, err = disk.Fitting(disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}, mebibyte-1, 100)
+	_, err = disk.Fitting(of100, mebibyte-1, 100)
 	require.ErrorContains(t, err, "not enough space", "a disk without any")
 }
 

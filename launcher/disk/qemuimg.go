@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probeCPUSeconds is what looking at an image may take of a processor, as in KubeVirt: it comes from somebody whom nobody
-// trusts.
+// probeCPUSeconds is what looking at an image may take of a processor, as in KubeVirt: it comes from somebody whom
+// nobody trusts.
 const probeCPUSeconds = 10
 
 // Starter starts a command and waits for it. The launcher's own reaps orphans meanwhile.

@@ -127,7 +127,8 @@ func TestGolden(t *testing.T) {
 				PCI:      map[string][]string{"v/gpu": {"0000:60:00.0", "0000:60:1f.7"}, "v/card": {"0001:05:00.0"}},
 				Mediated: map[string][]string{"v/slice": {"aa618089-8b16-4d01-a136-25a0f3c73123"}},
 				USB:      map[string][]string{"v/stick": {"1:2"}},
-				Claimed:  map[v1.ClaimRequest]domain.HostAddress{{ClaimName: "c", RequestName: "r"}: {PCI: "0000:65:00.0"}},
+				Claimed: map[v1.ClaimRequest]domain.HostAddress{
+					{ClaimName: "c", RequestName: "r"}: {PCI: "0000:65:00.0"}},
 			}},
 		"claims": {spec: `{"domain":{` + guest + `,"devices":{"disks":[{"name":"file","disk":{"bus":"virtio"}},{"name":"block","disk":{}},
 			{"name":"shared","shareable":true,"disk":{"bus":"virtio"}},{"name":"thick","disk":{"bus":"scsi"}},{"name":"iso","cdrom":{}},

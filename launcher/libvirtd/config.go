@@ -66,8 +66,8 @@ func (c Config) environment() []string {
 	}
 }
 
-// daemonSettings: one pod, one domain, one client. Whoever reaches the socket is the launcher's own user. A daemon reads
-// nothing more of a client that waits for so many answers, keep-alive messages either: there are never as many.
+// daemonSettings: one pod, one domain, one client. Whoever reaches the socket is the launcher's own user. A daemon
+// reads nothing more of a client that waits for so many answers, keep-alive messages either: there are never as many.
 const daemonSettings = `listen_tls = 0
 listen_tcp = 0
 auth_unix_ro = "none"

@@ -217,8 +217,8 @@ func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Co
 	}
 }
 
-// open opens one connection. It returns at the limit, and when ctx ends, also where libvirt does not: what that waits for
-// ends with the daemon.
+// open opens one connection. It returns at the limit, and when ctx ends, also where libvirt does not: what that waits
+// for ends with the daemon.
 func (l *Libvirt) open(ctx context.Context, limit <-chan time.Time) (*libvirt.Connect, error) {
 	type result struct {
 		conn *libvirt.Connect

@@ -112,11 +112,14 @@ func hostDevices(vmi *kubevirtv1.VirtualMachineInstance) domain.HostDevices {
 	return out
 }
 
-// withoutClaimed takes away the devices of resource claims, of which the recorded domains have none: no driver was there.
+// withoutClaimed takes away the devices of resource claims, of which the recorded domains have none: no driver was
+// there.
 func withoutClaimed(vmi *kubevirtv1.VirtualMachineInstance) {
 	d := &vmi.Spec.Domain.Devices
 	d.GPUs = slices.DeleteFunc(d.GPUs, func(g kubevirtv1.GPU) bool { return g.ClaimRequest != nil })
-	d.HostDevices = slices.DeleteFunc(d.HostDevices, func(h kubevirtv1.HostDevice) bool { return h.ClaimRequest != nil })
+	d.HostDevices = slices.DeleteFunc(d.HostDevices, func(h kubevirtv1.HostDevice) bool {
+		return h.ClaimRequest != nil
+	})
 }
 
 // boot are the files of a kernel to boot.
@@ -174,7 +177,8 @@ func prepared(
 		}
 	}
 	devices, plan := claimDevices(plan)
-	volumes, err := disk.NewPreparer("qemu-img", qemuImg{}, hardware.Default().Disks).Prepare(context.Background(), vmi, plan)
+	preparer := disk.NewPreparer("qemu-img", qemuImg{}, hardware.Default().Disks)
+	volumes, err := preparer.Prepare(context.Background(), vmi, plan)
 	maps.Copy(volumes, devices)
 	for name, v := range volumes {
 		v.DirectIO = r.Facts.DirectIO // of the recorded host, not of this one

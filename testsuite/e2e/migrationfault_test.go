@@ -262,7 +262,8 @@ func TestMigrationGuestEnds(t *testing.T) {
 			}
 			cases[name].then(t, m, first)
 			until(t, time.Minute, "nothing of the migration is left", func() error {
-				if ps, pods := m.domains(), strings.Fields(m.pod()); len(ps) != cases[name].left || len(pods) != cases[name].left {
+				ps, pods := m.domains(), strings.Fields(m.pod())
+				if left := cases[name].left; len(ps) != left || len(pods) != left {
 					return fmt.Errorf("there are %v and %q", ps, pods)
 				}
 				return nil

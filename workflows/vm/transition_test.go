@@ -165,7 +165,8 @@ func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
 			contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Running"}}, "The guest runs"},
 		"start: it has ended": {vm.Start, contract.ReadVMIResult{
 			VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Failed", Conditions: []contract.Condition{{
-				Type: "Synchronized", Status: "False", Reason: "Synchronizing with the Domain failed.", Message: "no such CPU"}}}},
+				Type: "Synchronized", Status: "False", Reason: "Synchronizing with the Domain failed.",
+				Message: "no such CPU"}}}},
 			"!ended before its guest was seen running: ended Failed; Synchronized is False: " +
 				"Synchronizing with the Domain failed.: no such CPU"},
 		"start: it is gone": {vm.Start, contract.ReadVMIResult{}, "!ended before its guest was seen running"},

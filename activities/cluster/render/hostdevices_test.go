@@ -53,7 +53,8 @@ func TestDevicesOfClaims(t *testing.T) {
 	template := "gpus"
 	vmi := example()
 	without := Overhead(vmi, settings.Default())
-	vmi.Spec.ResourceClaims = []kubevirt.VirtualMachineInstanceResourceClaim{{Name: "c", ResourceClaimTemplateName: &template}}
+	vmi.Spec.ResourceClaims = []kubevirt.VirtualMachineInstanceResourceClaim{{
+		Name: "c", ResourceClaimTemplateName: &template}}
 	vmi.Spec.Domain.Devices.GPUs = []kubevirt.GPU{{Name: "a",
 		ClaimRequest: &kubevirt.ClaimRequest{ClaimName: "c", RequestName: "gpu"}}}
 	vmi.Spec.Domain.Devices.HostDevices = []kubevirt.HostDevice{{Name: "b",
