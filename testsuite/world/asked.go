@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -57,7 +58,8 @@ func (w *World) checkReason(c kube.Change) {
 			return
 		}
 		vmi := kube.Get[kubevirt.VirtualMachineInstance](w.Kube, l.namespace, l.vmi)
-		if vmi != nil && string(vmi.UID) == l.vmiUID && vmi.DeletionTimestamp == nil && !w.tainted(l.host.name) {
+		if vmi != nil && string(vmi.UID) == l.vmiUID && vmi.DeletionTimestamp == nil && !w.tainted(l.host.name) &&
+			!(w.Updates.Evict && observe.Outdated(vmi, w.image)) {
 			w.breakf("the pod of %s, whose guest runs, was deleted without a reason", l.key())
 		}
 	}

@@ -19,7 +19,7 @@
 //	release.go      a release with another launcher, and what must be when guests have left the older one
 //	invariants.go   what must hold at every change, and when all is over
 //	asked.go        no guest that runs is ended but by a reason that exists in Kubernetes at that moment
-//	scenarios.go, stories.go, stories_more.go, stories_owned.go   the stories
+//	scenarios.go, stories.go, stories_more.go, stories_owned.go, stories_rare.go   the stories
 //	stories_failures.go, outages.go   what users have to mend, and what is away for a while
 //	improvised.go   a story of arbitrary steps
 //

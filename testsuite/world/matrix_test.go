@@ -3,7 +3,9 @@ package world_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -19,10 +21,16 @@ import (
 // TestFaultMatrix lets every activity invocation of every story fail in every way. What must hold all the time must
 // hold; the story must come to its end, or say what failed; and when everything is deleted, nothing may be left. The
 // ways to fail take turns, so that each invocation meets a quarter of them, and each activity all of them over the
-// stories; VIRTFLOW_MATRIX=whole lets every one meet all. In continuous integration the cases take turns as well.
+// stories; VIRTFLOW_MATRIX=whole lets every one meet all. In continuous integration the cases take turns as well. There
+// is no activity that none of the stories calls.
 func TestFaultMatrix(t *testing.T) {
 	var cases, idle, broken atomic.Int64
+	var seen called
+	stories := world.Scenarios()
 	t.Cleanup(func() {
+		if seen.stories == len(stories) { // -run may have chosen some
+			assert.Empty(t, seen.missing(), "no story calls these activities, so that nothing tries how they fail")
+		}
 		figures.Print(t, "fault matrix: cases %d, invariants broken: %d (faults that met no call: %d)", cases.Load(),
 			broken.Load(), idle.Load())
 		// Signals and activities race as they do in truth, so that now and then a call of the first run is not made
@@ -30,11 +38,12 @@ func TestFaultMatrix(t *testing.T) {
 		assert.LessOrEqual(t, idle.Load()*50, cases.Load(),
 			"too many cases in which no fault has struck: they say nothing")
 	})
-	for story, s := range world.Scenarios() {
+	for story, s := range stories {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			clean := tell(t, s, nil)
 			require.Empty(t, clean.Broken, "without any fault")
+			seen.by(clean)
 			struck, n := 0, 0
 			for i, call := range clean.Invocations() {
 				f := world.Fault{Activity: call.Activity, Ordinal: call.Ordinal}
@@ -61,6 +70,32 @@ func TestFaultMatrix(t *testing.T) {
 			require.GreaterOrEqual(t, struck, leastCalls, "a story with so few calls tries nothing")
 		})
 	}
+}
+
+// called is what the stories have called without any fault.
+type called struct {
+	mu         sync.Mutex
+	stories    int
+	registered []string
+	activities map[string]bool
+}
+
+// by takes in what a story has called.
+func (c *called) by(w *world.World) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.activities == nil {
+		c.registered, c.activities = w.Activities(), map[string]bool{}
+	}
+	c.stories++
+	for _, i := range w.Invocations() {
+		c.activities[i.Activity] = true
+	}
+}
+
+// missing are the activities that the workers register, and that no story has called.
+func (c *called) missing() []string {
+	return slices.DeleteFunc(slices.Clone(c.registered), func(name string) bool { return c.activities[name] })
 }
 
 // modes are the ways to fail whose turn it is.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/virtflow/virtflow/activities/node"
@@ -16,20 +15,7 @@ import (
 // errDied is what nobody hears: the worker that would say so has gone.
 var errDied = errors.New("the worker has died")
 
-// registerMigration registers a node worker's activities of migrations.
-func (a *activities) registerMigration() {
-	real := &node.Activities{}
-	for name, f := range map[string]any{
-		contract.ActivityOfferMigration: real.OfferMigration, contract.ActivityPrepareTarget: real.PrepareTarget,
-		contract.ActivityMigrateDomain: real.MigrateDomain, contract.ActivityAbortMigration: real.AbortMigration,
-		contract.ActivityAdjustMigration: real.AdjustMigration, contract.ActivityFinishTarget: real.FinishTarget,
-		contract.ActivityWithdrawTarget: real.WithdrawTarget, contract.ActivityInspectMigration: real.InspectMigration,
-	} {
-		a.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
-	}
-}
-
-// migration does one of them on a node; false: it is none.
+// migration does a node worker's activity of migrations on a node; false: it is none.
 func (r *attempts) migration(h *host) (out any, ok bool, err error) {
 	ctx := context.Background()
 	m := mover{attempts: r, host: h}

@@ -16,10 +16,11 @@ const (
 	TerminateVMI  Mode = "vmi-terminated"
 	TerminateSet  Mode = "set-terminated"
 	TerminateNode Mode = "node-terminated"
-	// TerminateMigration, TerminateQueue and TerminateUpdate are about migrations.
+	// TerminateMigration, TerminateQueue, TerminateUpdate and TerminateDrain are about migrations.
 	TerminateMigration Mode = "migration-terminated"
 	TerminateQueue     Mode = "queue-terminated"
 	TerminateUpdate    Mode = "workload-update-terminated"
+	TerminateDrain     Mode = "drain-terminated"
 	HistoryLost        Mode = "history-lost"      // Temporal's database is empty
 	HistoryBack        Mode = "history-back"      // it is put back to what it was a few calls before
 	HistoryLate        Mode = "history-back-late" // it is copied then, and put back a while later
@@ -44,6 +45,7 @@ func EngineModes(kinds []string) []Mode {
 		contract.WorkflowVM: TerminateVM, contract.WorkflowVMI: TerminateVMI, contract.WorkflowReplicaSet: TerminateSet,
 		contract.WorkflowNode: TerminateNode, contract.WorkflowMigration: TerminateMigration,
 		contract.WorkflowAdmission: TerminateQueue, contract.WorkflowWorkloadUpdate: TerminateUpdate,
+		contract.WorkflowDrain: TerminateDrain,
 	} {
 		if slices.Contains(kinds, kind) {
 			out = append(out, m)
@@ -70,6 +72,8 @@ func (m Mode) terminated() string {
 		return contract.WorkflowAdmission
 	case TerminateUpdate:
 		return contract.WorkflowWorkloadUpdate
+	case TerminateDrain:
+		return contract.WorkflowDrain
 	default:
 		return ""
 	}

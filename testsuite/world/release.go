@@ -41,6 +41,20 @@ func updated(w *World) error {
 	return nil
 }
 
+// updatedAnew wants the VM to run in a launcher of the release, in another domain than it had: it was evicted, once.
+func updatedAnew(w *World) error {
+	if err := restarted(w); err != nil {
+		return err
+	}
+	if v := w.VMI(vm); v == nil || v.Status.LauncherContainerImageVersion != w.image {
+		return fmt.Errorf("the guest has not come to a launcher of the release")
+	}
+	if w.Started[key] > 2 && w.fault == nil {
+		return fmt.Errorf("the guest was started %d times", w.Started[key])
+	}
+	return nil
+}
+
 // failedOnly says that there were migrations, all of which have failed.
 func (w *World) failedOnly() bool {
 	all := w.Migrations()

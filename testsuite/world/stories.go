@@ -21,6 +21,7 @@ func Scenarios() []Scenario {
 	all = append(all, drainStories()...)
 	all = append(all, claimStories()...)
 	all = append(all, importStories()...)
+	all = append(all, rareStories()...)
 	return all
 }
 

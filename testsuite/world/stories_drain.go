@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -30,6 +31,27 @@ func drainStories() []Scenario {
 			w.Taint(w.nodeOf(vm), true)
 		}, Want: drained(restarted)},
 	}
+}
+
+// askToLeave marks an instance as the webhook of evictions does, which refuses to evict a guest that can be moved.
+func (w *World) askToLeave(name, node string) {
+	w.tracef("user: evict the pod of %s on %s, and be told that it is to be moved", name, node)
+	_, err := kube.Edit(w.Kube, Namespace, name, "", func(v *kubevirt.VirtualMachineInstance) {
+		v.Status.EvacuationNodeName = node
+	})
+	w.userError(err)
+}
+
+// notAsked wants the guest to run in the domain that it had, and nobody to ask it any more to leave the node that it is
+// on. An older copy of etcd asks for it again, and the person who has cancelled it has said no to that.
+func notAsked(w *World) error {
+	if err := settledAfterMoves(w); err != nil || w.backInTime() {
+		return err
+	}
+	if node := observe.Evacuates(w.VMI(vm)); node != "" {
+		return fmt.Errorf("the guest is still asked to leave %s", node)
+	}
+	return nil
 }
 
 // upWith is a VM with that eviction strategy whose guest runs.

@@ -197,7 +197,6 @@ func Handovers() []Scenario {
 			w.DeleteSetOrphaning(set)
 			w.CreateSet(set, 2)
 		}, Want: scaled(2)},
-		Scenario{Name: "replica-set-aside", Story: func(w *World) { grown(w); w.setAside() }, Want: asideRuns(2)},
 	)
 }
 

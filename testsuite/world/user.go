@@ -28,10 +28,13 @@ type users struct {
 }
 
 // configuration is the cluster's.
-func configuration() defaults.Cluster {
-	stage := kubevirt.VMRolloutStrategyStage
+func (w *World) configuration() defaults.Cluster {
+	strategy := kubevirt.VMRolloutStrategyStage
+	if w.LiveUpdate {
+		strategy = kubevirt.VMRolloutStrategyLiveUpdate
+	}
 	return defaults.Cluster{Architecture: "amd64", Configuration: kubevirt.KubeVirtConfiguration{
-		VMRolloutStrategy:    &stage,
+		VMRolloutStrategy:    &strategy,
 		NetworkConfiguration: &kubevirt.NetworkConfiguration{NetworkInterface: "masquerade"},
 	}}
 }
@@ -39,7 +42,7 @@ func configuration() defaults.Cluster {
 func newUsers(w *World) (*users, error) {
 	u := &users{webhooks: map[string]*admission.Webhook{}}
 	for path, h := range virtadmission.Handlers(virtadmission.Options{
-		Cluster: func(context.Context) (defaults.Cluster, error) { return configuration(), nil }, Now: w.Now,
+		Cluster: func(context.Context) (defaults.Cluster, error) { return w.configuration(), nil }, Now: w.Now,
 		Reader: reader{w},
 	}) {
 		webhook, ok := h.(*admission.Webhook)

@@ -1,7 +1,9 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,7 +12,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/mock"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -27,6 +28,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
+	nodeworker "github.com/virtflow/virtflow/workers/node"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -51,6 +53,10 @@ type Options struct {
 	NoImage bool
 	// NoTap is why node workers cannot prepare a pod's network; "": they can.
 	NoTap string
+	// LiveUpdate says that running instances follow their VM's template, as KubeVirt's default is.
+	LiveUpdate bool
+	// Updates is how guests come to launchers of a release; zero: by migrations.
+	Updates settings.WorkloadUpdates
 }
 
 // World is one cluster with its control plane, for one story. It is not safe for concurrent use: everything happens on
@@ -159,8 +165,9 @@ func (w *World) newProcess() error {
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: w.image, Log: w.log,
 		Now: w.Now, Record: kube.Record(w.kubernetes),
 		Settings: func() settings.Settings {
-			return settings.Settings{Cluster: configuration(), UseEmulation: true, CPUAllocationRatio: 10,
-				MemoryOvercommit: 100, OverheadRatio: 1, WorkloadUpdates: settings.WorkloadUpdates{Migrate: true}}
+			return settings.Settings{Cluster: w.configuration(), UseEmulation: true, CPUAllocationRatio: 10,
+				MemoryOvercommit: 100, OverheadRatio: 1,
+				WorkloadUpdates: cmp.Or(w.Updates, settings.WorkloadUpdates{Migrate: true})}
 		},
 	})
 	if err != nil {
@@ -168,14 +175,7 @@ func (w *World) newProcess() error {
 	}
 	control.RegisterActivities(w.activities, a)
 	control.RegisterSignals(w.activities, w)
-	w.activities.registerMigration()
-	for name, f := range map[string]any{
-		contract.ActivityStartDomain:   (&node.Activities{}).StartDomain,
-		contract.ActivityReportNode:    (&node.Activities{}).ReportNode,
-		contract.ActivityOperateDomain: (&node.Activities{}).OperateDomain,
-	} {
-		w.activities.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
-	}
+	nodeworker.RegisterActivities(w.activities, &node.Activities{}) // for their names and inputs: the nodes are played
 	return nil
 }
 
@@ -337,6 +337,9 @@ func (w *World) Trace() string { return strings.Join(w.trace, "\n") }
 
 // Hits is how often the fault has struck.
 func (w *World) Hits() int { return w.faultHit }
+
+// Activities are the names of all that the workers register, sorted.
+func (w *World) Activities() []string { return slices.Sorted(maps.Keys(w.activities.functions)) }
 
 // Invocations are the logical activity calls so far.
 func (w *World) Invocations() []Invocation { return w.activities.invocations }

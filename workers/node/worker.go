@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
@@ -200,21 +199,7 @@ func (o *Options) newWorker(temporal client.Client, a *activities.Activities, on
 		WorkerStopTimeout:            drainTimeout,
 		OnFatalError:                 onFatal,
 	})
-	for name, does := range map[string]any{
-		contract.ActivityStartDomain:      a.StartDomain,
-		contract.ActivityOperateDomain:    a.OperateDomain,
-		contract.ActivityReportNode:       a.ReportNode,
-		contract.ActivityOfferMigration:   a.OfferMigration,
-		contract.ActivityPrepareTarget:    a.PrepareTarget,
-		contract.ActivityMigrateDomain:    a.MigrateDomain,
-		contract.ActivityAbortMigration:   a.AbortMigration,
-		contract.ActivityAdjustMigration:  a.AdjustMigration,
-		contract.ActivityFinishTarget:     a.FinishTarget,
-		contract.ActivityWithdrawTarget:   a.WithdrawTarget,
-		contract.ActivityInspectMigration: a.InspectMigration,
-	} {
-		w.RegisterActivityWithOptions(does, activity.RegisterOptions{Name: name})
-	}
+	RegisterActivities(w, a)
 	return w
 }
 

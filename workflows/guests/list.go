@@ -31,6 +31,9 @@ func (l List) See(now time.Time, found []contract.Movable, more int, judge Judge
 		if i >= 0 {
 			b := l[i]
 			g.Evicted, g.Refused, g.Tries, g.RetryAt, g.Hurried = b.Evicted, b.Refused, b.Tries, b.RetryAt, b.Hurried
+			if g.Evicted && m.Running && !m.Deleting && !now.Before(b.Since.Add(evictAgain)) {
+				g.Evicted = false
+			}
 		}
 		if m.Migration.UID != "" {
 			g.Refused, g.Tries, g.RetryAt = "", 0, time.Time{}
@@ -81,6 +84,10 @@ func (l List) Refused(now time.Time, uid, why string) List {
 		}
 	})
 }
+
+// evictAgain is after which time a guest that runs on is evicted once more: its pod may be there again since etcd was
+// put back. One that is on its way out is left as it is.
+const evictAgain = time.Minute
 
 // Evicted notes that a guest's pod was evicted.
 func (l List) Evicted(now time.Time, uid string, judge Judge) List {

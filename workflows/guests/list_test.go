@@ -102,3 +102,24 @@ func TestWhoHasFailedComesLater(t *testing.T) {
 	chosen, _ = l.Next(now, -1, all)
 	require.Empty(t, chosen)
 }
+
+// TestOneThatWasEvictedAndRunsOnIsEvictedAgain, after a while: its pod may be there again since etcd was put back.
+func TestOneThatWasEvictedAndRunsOnIsEvictedAgain(t *testing.T) {
+	there := found("a")
+	there[0].Running = true
+	judge := func(g *Guest) (Standing, string) {
+		if g.Evicted {
+			return Leaving, "evicted"
+		}
+		return Waiting, "its turn"
+	}
+	l, _ := List(nil).See(now, there, 0, judge)
+	l = l.Evicted(now, "a", judge)
+	l, _ = l.See(now.Add(evictAgain-time.Second), there, 0, judge)
+	require.True(t, l[0].Evicted)
+	again, _ := l.See(now.Add(evictAgain), there, 0, judge)
+	require.Equal(t, Waiting, again[0].Standing)
+	there[0].Running = false
+	again, _ = l.See(now.Add(evictAgain), there, 0, judge)
+	require.True(t, again[0].Evicted, "it is on its way out")
+}

@@ -17,6 +17,8 @@ type Look struct {
 	Target  TargetIs `json:"target,omitempty"`
 	Verdict Verdict  `json:"verdict,omitempty"`
 	Why     string   `json:"why,omitempty"`
+	// Trouble is why the node that is waited for has not answered ("": it has, or was not asked).
+	Trouble string `json:"trouble,omitempty"`
 }
 
 // at is when both ends are to be looked at again; zero: now.
@@ -35,7 +37,11 @@ func (l Look) at() time.Time {
 func (l Look) text(s *State) string {
 	switch l.Verdict {
 	case VerdictWait:
-		return fmt.Sprintf("node %s: %s (source: %s, target: %s)", s.silentNode(), l.Why, l.Source, l.Target)
+		text := fmt.Sprintf("node %s: %s (source: %s, target: %s)", s.silentNode(), l.Why, l.Source, l.Target)
+		if l.Trouble != "" {
+			text += "; it does not answer: " + l.Trouble
+		}
+		return text
 	case VerdictRunsTwice:
 		return "a person: the guest seems to run at both ends, and nothing is touched"
 	default:

@@ -13,26 +13,38 @@ import (
 )
 
 // limits of a step on a node: until when somebody there has to begin it, for how long one attempt may take, and all of
-// them together.
-type limits struct{ begin, attempt, all time.Duration }
+// them together. Tries is how many attempts there may be; 0: as many as there is time for.
+type limits struct {
+	begin, attempt, all time.Duration
+	tries               int32
+}
+
+const (
+	// offerTries is how often in a row the source may fail to make its offer: some 100 seconds. An attempt may take
+	// minutes; a launcher that does not answer for so long has gone.
+	offerTries = 24
+	// followTries is how often in a row it may fail to say anything of a move that an earlier run has begun: some ten
+	// minutes. How long such a move may take is not always known, and to look at both ends says more.
+	followTries = 120
+)
 
 // limitsOf are those of each step. The copy's own come with it.
 func limitsOf(a action) limits {
 	switch a {
 	case actOffer: // it reads whole images
-		return limits{time.Minute, 5 * time.Minute, 5 * time.Minute}
+		return limits{begin: time.Minute, attempt: 5 * time.Minute, all: 5 * time.Minute, tries: offerTries}
 	case actPrepare:
-		return limits{time.Minute, time.Minute, 2 * time.Minute}
+		return limits{begin: time.Minute, attempt: time.Minute, all: 2 * time.Minute}
 	case actFinish:
-		return limits{time.Minute, time.Minute, 5 * time.Minute}
+		return limits{begin: time.Minute, attempt: time.Minute, all: 5 * time.Minute}
 	case actAbort:
-		return limits{30 * time.Second, 30 * time.Second, time.Minute}
+		return limits{begin: 30 * time.Second, attempt: 30 * time.Second, all: time.Minute}
 	case actWithdraw:
-		return limits{30 * time.Second, 30 * time.Second, time.Minute}
+		return limits{begin: 30 * time.Second, attempt: 30 * time.Second, all: time.Minute}
 	case actInspect:
-		return limits{20 * time.Second, 10 * time.Second, 30 * time.Second}
+		return limits{begin: 20 * time.Second, attempt: 10 * time.Second, all: 30 * time.Second}
 	default: // actAdjust
-		return limits{15 * time.Second, 15 * time.Second, 15 * time.Second}
+		return limits{begin: 15 * time.Second, attempt: 15 * time.Second, all: 15 * time.Second}
 	}
 }
 
@@ -44,7 +56,7 @@ func nodeOptions(node string, l limits, what string) workflow.ActivityOptions {
 	o := entity.NodeOptions(node)
 	o.ScheduleToStartTimeout, o.StartToCloseTimeout, o.ScheduleToCloseTimeout = l.begin, l.attempt, l.all
 	retry := *o.RetryPolicy
-	retry.MaximumAttempts = 0 // as long as there is time
+	retry.MaximumAttempts = l.tries
 	retry.NonRetryableErrorTypes = append(retry.NonRetryableErrorTypes, contract.ErrorUnsuitable,
 		contract.ErrorNotBegun)
 	o.RetryPolicy = &retry
@@ -155,8 +167,11 @@ func (e *migration) migrate(ctx workflow.Context) error {
 	if s.Settings != nil {
 		in.Configuration = s.Settings.Configuration
 	}
-	o := nodeOptions(s.Source.node(), limits{time.Minute, all, all},
-		fmt.Sprintf("move the guest from %s to %s", s.Source.node(), s.Target.node()))
+	l := limits{begin: time.Minute, attempt: all, all: all}
+	if s.Prepared == nil {
+		l.tries = followTries
+	}
+	o := nodeOptions(s.Source.node(), l, fmt.Sprintf("move the guest from %s to %s", s.Source.node(), s.Target.node()))
 	o.HeartbeatTimeout = heartbeats
 	var out contract.MigrationOutcome
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), contract.ActivityMigrateDomain, in).
@@ -214,23 +229,27 @@ func (e *migration) finish(ctx workflow.Context) error {
 func (e *migration) inspect(ctx workflow.Context) error {
 	s := &e.state
 	s.Look.News = false
-	ask := func(end *End) func() *contract.MigrationTruth {
+	ask := func(end *End) func() (*contract.MigrationTruth, string) {
 		if !end.reachable() {
-			return func() *contract.MigrationTruth { return nil }
+			return func() (*contract.MigrationTruth, string) { return nil, "" }
 		}
 		in := contract.InspectMigrationInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(end)}
 		answer := begun[contract.MigrationTruth](ctx, end, actInspect, contract.ActivityInspectMigration, in)
-		return func() *contract.MigrationTruth {
+		return func() (*contract.MigrationTruth, string) {
 			t, err := answer()
 			if err != nil {
-				return nil
+				return nil, entity.Message(err)
 			}
-			return &t
+			return &t, ""
 		}
 	}
 	source, target := ask(&s.Source), ask(&s.Target)
-	from, to := source(), target()
+	from, whyFrom := source()
+	to, whyTo := target()
 	s.looked(workflow.Now(ctx), from, to)
+	if s.Look.Trouble = whyFrom; s.silentNode() == s.Target.node() {
+		s.Look.Trouble = whyTo
+	}
 	return nil
 }
 

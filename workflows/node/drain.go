@@ -32,8 +32,10 @@ type Drains struct {
 	Open  *Drain          `json:"open,omitempty"`
 	Count int             `json:"count,omitempty"`
 	Last  *entity.Outcome `json:"last,omitempty"`
-	// Tainted says that the taint was acted on: one drain has ended under it.
-	Tainted bool `json:"tainted,omitempty"`
+	// Tainted says that the taint was acted on: one drain has ended under it, as it should. Where the last one did not,
+	// as one that somebody has terminated, another one is opened at TaintAgain.
+	Tainted    bool      `json:"tainted,omitempty"`
+	TaintAgain time.Time `json:"taintAgain,omitzero"`
 	// Again is when another one is opened for instances that were asked to leave and stay, after Idle in a row that
 	// have moved nobody.
 	Again time.Time `json:"again,omitzero"`
@@ -79,7 +81,7 @@ func (s *State) follow() {
 	if s.Node == nil || s.Node.Gone || s.Node.Drain {
 		return
 	}
-	s.Tainted = false
+	s.Tainted, s.TaintAgain = false, time.Time{}
 	if !s.Node.Unschedulable {
 		s.Wanted = nil
 		if s.Open != nil {
@@ -104,10 +106,14 @@ func (s *State) draining(now time.Time) entity.Decision {
 	if d := s.due(now); d != nil {
 		return entity.Decision{Action: entity.ActOpen, Operation: contract.OperationDrain, Why: d.Why}
 	}
-	if s.marked() > 0 && s.Hold == nil {
-		return entity.Decision{WakeAt: s.Again}
+	var d entity.Decision
+	if s.Hold == nil && s.marked() > 0 {
+		d.WakeAt = s.Again
 	}
-	return entity.Decision{}
+	if s.Hold == nil && s.Node.Drain && !s.Tainted {
+		d = d.By(s.TaintAgain)
+	}
+	return d
 }
 
 // due is the drain that is to be opened now, or nil.
@@ -118,7 +124,7 @@ func (s *State) due(now time.Time) *Drain {
 		return s.Wanted
 	case s.Hold != nil:
 		return nil
-	case s.Node.Drain && !s.Tainted:
+	case s.Node.Drain && !s.Tainted && !now.Before(s.TaintAgain):
 		d.Why = "the node has the taint " + contract.TaintDrain
 	case s.marked() > 0 && !now.Before(s.Again):
 		d.Why = fmt.Sprintf("the pods of %d instances were to be evicted", s.marked())
@@ -192,8 +198,11 @@ func (e *instance) drained(ctx workflow.Context, c contract.TransitionClosed, o 
 	}
 	s.Idle = min(s.Idle+1, mostIdle)
 	s.Again = now.Add(firstAgain << (s.Idle - 1))
-	// A taint that came too late for it is still to be acted on.
-	s.Tainted = s.Node != nil && s.Node.Drain && r.Scope != contract.ScopeMarked
+	// A taint that came too late for it is still to be acted on, and so is one whose drain has failed.
+	s.Tainted = s.Node != nil && s.Node.Drain && r.Scope != contract.ScopeMarked && c.Error == ""
+	if s.TaintAgain = (time.Time{}); c.Error != "" {
+		s.TaintAgain = s.Again
+	}
 	if r.CancelledBy != "" {
 		s.Hold = &entity.Hold{Actor: r.CancelledBy, Since: now,
 			Message: fmt.Sprintf("the drain was cancelled by %s (claimed); the controls %s and %s let another "+

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ type drains struct {
 	ids    []string
 	told   []contract.DrainProgress
 	result contract.DrainResult
+	fail   int // how many drains fail, of those to come
 }
 
 func newDrains(t *testing.T) *drains {
@@ -44,8 +46,14 @@ func (d *drains) drain(ctx workflow.Context, in contract.DrainInput) (contract.D
 			d.told = append(d.told, p)
 		}
 	})
-	err := workflow.Sleep(ctx, time.Minute)
-	return d.result, err
+	if err := workflow.Sleep(ctx, time.Minute); err != nil {
+		return d.result, err
+	}
+	if d.fail > 0 {
+		d.fail--
+		return contract.DrainResult{}, errors.New("terminated")
+	}
+	return d.result, nil
 }
 
 // node sends what crdwatch saw of the node at a time.
@@ -126,6 +134,18 @@ func TestATaintDrainsOnce(t *testing.T) {
 }
 
 // TestACancelledDrainHoldsOthers until somebody releases that, or the node is uncordoned and nobody is marked.
+// TestATaintWhoseDrainFailsIsNotDoneWith: others begin, with growing pauses, until one ends as it should.
+func TestATaintWhoseDrainFailsIsNotDoneWith(t *testing.T) {
+	d := newDrains(t)
+	d.fail = 2
+	d.node(0, "1", tainted)
+	d.RegisterDelayedCallback(func() { require.Len(t, d.ids, 1) }, 110*time.Second)
+	d.RegisterDelayedCallback(func() { require.Len(t, d.ids, 2) }, 4*time.Minute)
+	d.run(t, time.Hour)
+	require.Equal(t, []string{"node/n/drain/1", "node/n/drain/2", "node/n/drain/3"}, d.ids)
+	require.Equal(t, contract.ScopeAll, d.began[2].Scope)
+}
+
 func TestACancelledDrainHoldsOthers(t *testing.T) {
 	for name, c := range map[string]func(*drains){
 		"released": func(d *drains) { d.control(time.Hour, contract.ControlRelease, contract.ControlRequest{}) },

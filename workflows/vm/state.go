@@ -175,6 +175,9 @@ func (s *State) read(r contract.ReadVMResult) {
 		s.recall(*r.VM)
 	}
 	s.Stale, s.OutcomeUnknown = false, true
+	if s.Checked != nil { // what followed from it may be lost
+		s.Checked = &Check{VMI: s.Checked.VMI, RestartRequired: s.Checked.RestartRequired}
+	}
 	s.Next = entity.StillNext(s.Next, r.VM)
 	if s.Open != nil && s.Open.undone(s.VMI, r.VMI) {
 		s.Open.Undone = true
