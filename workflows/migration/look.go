@@ -37,16 +37,21 @@ func (l Look) at() time.Time {
 func (l Look) text(s *State) string {
 	switch l.Verdict {
 	case VerdictWait:
-		text := fmt.Sprintf("node %s: %s (source: %s, target: %s)", s.silentNode(), l.Why, l.Source, l.Target)
-		if l.Trouble != "" {
-			text += "; it does not answer: " + l.Trouble
-		}
-		return text
+		return fmt.Sprintf("node %s: %s (source: %s, target: %s)%s", s.silentNode(), l.Why, l.Source, l.Target,
+			l.trouble())
 	case VerdictRunsTwice:
 		return "a person: the guest seems to run at both ends, and nothing is touched"
 	default:
 		return "what is true at both ends: " + s.MoveUnknown
 	}
+}
+
+// trouble says why the node does not answer.
+func (l Look) trouble() string {
+	if l.Trouble == "" {
+		return ""
+	}
+	return "; it does not answer: " + l.Trouble
 }
 
 // silentNode is the one that does not answer.
