@@ -5,12 +5,8 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -141,69 +137,16 @@ func TestALauncherThatEnds(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "launched", "Always", "")
 	most := watchDomains(m)
-	now := m.untilBooted()
-	for _, c := range []struct {
-		name   string
-		strike func(t *testing.T, qemu proc, pod string)
-	}{
-		{"it is killed", func(t *testing.T, _ proc, pod string) {
-			launcher := slices.DeleteFunc(inPod(pod), func(p proc) bool { return p.comm != "launcher" })
-			require.NotEmpty(t, launcher)
-			kill(t, launcher)
-		}},
-		{"its pod needs more memory than it may have", func(_ *testing.T, qemu proc, _ string) {
-			killed := limitMemory(t, qemu, 32<<20)
-			// It keeps the one line that it reads, which never ends: QEMU, which has more, is what the kernel ends.
-			_, _ = try("-n", m.namespace, "exec", m.pod(), "-c", "compute", "--", "tail", "/dev/zero")
-			until(t, time.Minute, "the kernel ends QEMU", killed)
-		}},
-	} {
-		if !t.Run(c.name, func(t *testing.T) {
-			qemu := m.domains()
-			require.Len(t, qemu, 1)
-			c.strike(t, qemu[0], m.kubectl("get", "pod", m.pod(), "-o", "jsonpath={.metadata.uid}"))
-			next := m.untilAnother(now)
-			require.Len(t, m.domains(), 1)
-			require.NotEqual(t, qemu[0].pid, m.domains()[0].pid)
-			now = next
-		}) {
-			break
-		}
-	}
+	first := m.untilBooted()
+	qemu := m.domains()
+	require.Len(t, qemu, 1)
+	pod := m.kubectl("get", "pod", m.pod(), "-o", "jsonpath={.metadata.uid}")
+	launcher := slices.DeleteFunc(inPod(pod), func(p proc) bool { return p.comm != "launcher" })
+	require.NotEmpty(t, launcher)
+	kill(t, launcher)
+	m.untilAnother(first)
+	require.Len(t, m.domains(), 1)
+	require.NotEqual(t, qemu[0].pid, m.domains()[0].pid)
 	require.Equal(t, 1, most(), "domains at the same time")
 	m.remove()
-}
-
-// limitMemory lets a process's control group have so many bytes more than the memory that is not a cache: the kernel
-// ends what wants more. What it returns says whether that has ended.
-func limitMemory(t *testing.T, p proc, more int64) (killed func() error) {
-	t.Helper()
-	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
-	require.NoError(t, err)
-	for _, version := range []struct{ group, folder, limit, used string }{
-		{`(?m)^\d+:memory:(.+)$`, "/sys/fs/cgroup/memory", "memory.limit_in_bytes", `(?m)^total_rss (\d+)$`},
-		{`(?m)^0::(.+)$`, "/sys/fs/cgroup", "memory.max", `(?m)^anon (\d+)$`},
-	} {
-		path := regexp.MustCompile(version.group).FindSubmatch(groups)
-		if path == nil {
-			continue
-		}
-		folder := filepath.Join(version.folder, string(path[1]))
-		stat, err := os.ReadFile(filepath.Join(folder, "memory.stat"))
-		require.NoError(t, err)
-		used := regexp.MustCompile(version.used).FindSubmatch(stat)
-		require.NotNil(t, used, "%s", stat)
-		n, err := strconv.ParseInt(string(used[1]), 10, 64)
-		require.NoError(t, err)
-		limit := []byte(strconv.FormatInt(n+more, 10))
-		require.NoError(t, os.WriteFile(filepath.Join(folder, version.limit), limit, 0o600))
-		return func() error {
-			if _, err := os.Stat(fmt.Sprintf("/proc/%d", p.pid)); err == nil {
-				return fmt.Errorf("process %d is there", p.pid)
-			}
-			return nil
-		}
-	}
-	t.Fatalf("no control group of process %d limits memory: %s", p.pid, groups)
-	return nil
 }
