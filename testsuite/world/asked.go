@@ -58,8 +58,10 @@ func (w *World) checkReason(c kube.Change) {
 			return
 		}
 		vmi := kube.Get[kubevirt.VirtualMachineInstance](w.Kube, l.namespace, l.vmi)
-		if vmi != nil && string(vmi.UID) == l.vmiUID && vmi.DeletionTimestamp == nil && !w.tainted(l.host.name) &&
-			!(w.Updates.Evict && observe.Outdated(vmi, w.image)) {
+		if vmi == nil || w.Updates.Evict && observe.Outdated(vmi, w.image) {
+			return
+		}
+		if string(vmi.UID) == l.vmiUID && vmi.DeletionTimestamp == nil && !w.tainted(l.host.name) {
 			w.breakf("the pod of %s, whose guest runs, was deleted without a reason", l.key())
 		}
 	}

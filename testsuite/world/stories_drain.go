@@ -17,18 +17,18 @@ func drainStories() []Scenario {
 	return []Scenario{
 		{Name: "drain", Story: func(w *World) {
 			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
-			w.Taint(w.nodeOf(vm), true)
+			w.Taint(w.guestsNode(), true)
 		}, Want: drained(moved(1))},
 		{Name: "drain-cancelled", Story: func(w *World) {
 			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
-			node := w.nodeOf(vm)
+			node := w.guestsNode()
 			w.Taint(node, true)
 			w.Until(w.patience(), func() bool { return len(w.Migrations()) > 0 })
 			w.Control(contract.DrainID(node, 1), contract.ControlCancelDrain, contract.ControlRequest{Reason: "no"})
 		}, Want: settledAfterMoves},
 		{Name: "drain-evicts", Story: func(w *World) {
 			upWith(w, kubevirt.EvictionStrategyNone)
-			w.Taint(w.nodeOf(vm), true)
+			w.Taint(w.guestsNode(), true)
 		}, Want: drained(restarted)},
 	}
 }
@@ -61,9 +61,9 @@ func upWith(w *World, strategy kubevirt.EvictionStrategy) {
 	upAs(w, machine)
 }
 
-// nodeOf is where a guest runs.
-func (w *World) nodeOf(name string) string {
-	if l := w.Launcher(name); l != nil {
+// guestsNode is where the guest runs.
+func (w *World) guestsNode() string {
+	if l := w.Launcher(vm); l != nil {
 		return l.host.name
 	}
 	return home

@@ -81,7 +81,7 @@ func rareStories() []Scenario {
 		}},
 		{Name: "drain-of-one-marked-cancelled", Story: func(w *World) {
 			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
-			node := w.nodeOf(vm)
+			node := w.guestsNode()
 			w.askToLeave(vm, node)
 			w.Until(w.patience(), func() bool { return len(w.Migrations()) > 0 })
 			w.Control(contract.DrainID(node, 1), contract.ControlCancelDrain, contract.ControlRequest{Reason: "no"})
