@@ -61,14 +61,6 @@ func upWith(w *World, strategy kubevirt.EvictionStrategy) {
 	upAs(w, machine)
 }
 
-// guestsNode is where the guest runs.
-func (w *World) guestsNode() string {
-	if l := w.Launcher(vm); l != nil {
-		return l.host.name
-	}
-	return home
-}
-
 // drained wants the guest to run on no node that it is to leave, too.
 func drained(also func(*World) error) func(*World) error {
 	return func(w *World) error {
