@@ -30,7 +30,8 @@ const replayTime = 9 * time.Minute
 
 // TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and goes back, while VMs
 // are started and stopped: none of that fails, no guest is touched, and entities that nothing happens to move as well.
-// A guest that is on its way to another node meanwhile arrives there.
+// A migration that is held meanwhile ends, also by failing: node workers that were replaced know nothing of its
+// preparations. Its guest runs once, where the outcome says, and the next migration moves it.
 func TestUpdateUnderLoad(t *testing.T) {
 	turns.Take(t, 0)
 	untilHealthy(t)
@@ -44,10 +45,12 @@ func TestUpdateUnderLoad(t *testing.T) {
 	busy.halt()
 	t.Cleanup(func() { require.NoError(t, <-deployed(t, "")) })
 	moves := newMachine(t, "moves", "Always", "")
-	moved := moves.untilBooted()
+	instance := moves.untilBooted()
 	moves.counts()
 	moves.asks("before", "", "") // there is a queue to hold from the cluster's first migration on
 	moves.untilMigrated()
+	source := moves.domains()
+	require.Len(t, source, 1)
 	moves.askedAndHeld("across")
 
 	busy.cyclesUntil(t, deployed(t, nextRelease(t)))
@@ -64,8 +67,12 @@ func TestUpdateUnderLoad(t *testing.T) {
 	_, err := control(contract.MigrationID(moves.namespace, "across"), contract.ControlRelease, alice)
 	require.NoError(t, err)
 	last := moves.untilFinal("across")
-	require.Equal(t, kubevirt.MigrationSucceeded, last.Status.Phase, "%+v", last.Status)
-	moves.onlyOnce(string(moved.UID))
+	moves.onlyOnce(string(instance.UID))
+	moved := moves.domains()[0].pid != source[0].pid
+	require.Equal(t, last.Status.Phase == kubevirt.MigrationSucceeded, moved, "it says %s", last.Status.Phase)
+	moves.asks("after", "", "")
+	moves.untilMigrated()
+	moves.onlyOnce(string(instance.UID))
 	moves.remove()
 	busy.cyclesUntil(t, nil)
 
