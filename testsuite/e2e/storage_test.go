@@ -59,9 +59,8 @@ func TestAStorageClass(t *testing.T) {
 	apply(t, m.withClaims("device", "files"))
 	m.untilBooted()
 	m.untilAgentAnswers()
-	const disk = bySerial
-	const write = disk + `w() { echo "$2" | dd of=/dev/$(d $1) conv=fsync; }; `
-	const read = disk + `for s in device files; do head -n 1 /dev/$(d $s); done`
+	const write = bySerial + `w() { echo "$2" | dd of=/dev/$(d $1) conv=fsync; }; `
+	const read = bySerial + `for s in device files; do head -n 1 /dev/$(d $s); done`
 	m.inGuestBy(write + "w device one; w files two")
 	written := []string{"one", "two"}
 	require.Equal(t, written, strings.Fields(m.inGuestBy(read)))
@@ -83,7 +82,7 @@ func TestAStorageClass(t *testing.T) {
 	}
 	m.kubectl("wait", "pvc/device", "--for=jsonpath={.status.capacity.storage}=192Mi", "--timeout=3m")
 	until(t, time.Minute, "the guest sees that its disk has grown", func() error {
-		sectors := strings.TrimSpace(m.inGuestBy(disk + "cat /sys/block/$(d device)/size"))
+		sectors := strings.TrimSpace(m.inGuestBy(bySerial + "cat /sys/block/$(d device)/size"))
 		if sectors != "393216" {
 			return fmt.Errorf("it has %s sectors", sectors)
 		}
@@ -98,7 +97,7 @@ func TestAStorageClass(t *testing.T) {
 	m.untilAgentAnswers()
 	require.Equal(t, []string{"three", "two"}, strings.Fields(m.inGuestBy(read)))
 	require.Equal(t, []string{"one", "two"},
-		strings.Fields(m.inGuestBy(disk+"head -n 1 /dev/$(d copy); head -n 1 /dev/$(d clone)")))
+		strings.Fields(m.inGuestBy(bySerial+"head -n 1 /dev/$(d copy); head -n 1 /dev/$(d clone)")))
 	// A file system may have to wait until no launcher uses it: not every kernel lets it grow before.
 	m.kubectl("wait", "pvc/files", "--for=jsonpath={.status.capacity.storage}=192Mi", "--timeout=3m")
 	m.remove()

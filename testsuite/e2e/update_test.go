@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
-	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -66,10 +65,7 @@ func TestUpdateUnderLoad(t *testing.T) {
 	g.untouched(healTime)
 	_, err := control(contract.MigrationID(moves.namespace, "across"), contract.ControlRelease, alice)
 	require.NoError(t, err)
-	last := moves.untilFinal("across")
-	moves.onlyOnce(string(instance.UID))
-	moved := moves.domains()[0].pid != source[0].pid
-	require.Equal(t, last.Status.Phase == kubevirt.MigrationSucceeded, moved, "it says %s", last.Status.Phase)
+	moves.onlyOnceAfter(moves.untilFinal("across"), string(instance.UID), source[0])
 	moves.asks("after", "", "")
 	moves.untilMigrated()
 	moves.onlyOnce(string(instance.UID))

@@ -1,8 +1,6 @@
 package tables
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,12 +10,9 @@ import (
 
 // TestTheAdvisoriesTestsExist: the page on security names, for each advisory, tests that are there.
 func TestTheAdvisoriesTestsExist(t *testing.T) {
-	root := filepath.Join("..", "..")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
-	require.NoError(t, err)
 	folder, name := regexp.MustCompile("`([a-z0-9/]+)`"), regexp.MustCompile(`Test[A-Za-z0-9]+`)
 	named := 0
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(page(t, "security.md")) {
 		cells := strings.Split(line, " | ")
 		if !strings.Contains(line, "CVE-") || len(cells) != 3 {
 			continue
@@ -28,16 +23,8 @@ func TestTheAdvisoriesTestsExist(t *testing.T) {
 				require.Contains(t, group, "–", line)
 				continue
 			}
-			var text strings.Builder
-			files, err := filepath.Glob(filepath.Join(root, dir[1], "*_test.go"))
-			require.NoError(t, err)
-			for _, f := range files {
-				b, err := os.ReadFile(f)
-				require.NoError(t, err)
-				text.Write(b)
-			}
 			for _, n := range name.FindAllString(group, -1) {
-				require.Contains(t, text.String(), "func "+n+"(", "%s: there is no %s in %s", cells[0], n, dir[1])
+				require.True(t, isTest(t, dir[1], n), "%s: there is no %s in %s", cells[0], n, dir[1])
 				named++
 			}
 		}

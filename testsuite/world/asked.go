@@ -80,9 +80,12 @@ func (w *World) checkEnd(l *launcher) {
 }
 
 // held says that a VM's status calls it held.
-func held(vm *kubevirt.VirtualMachine) bool {
+func held(vm *kubevirt.VirtualMachine) bool { return isTrue(vm, contract.ConditionHeld) }
+
+// isTrue says that a VM has that condition.
+func isTrue(vm *kubevirt.VirtualMachine, kind kubevirt.VirtualMachineConditionType) bool {
 	return slices.ContainsFunc(vm.Status.Conditions, func(c kubevirt.VirtualMachineCondition) bool {
-		return c.Type == contract.ConditionHeld && c.Status == corev1.ConditionTrue
+		return c.Type == kind && c.Status == corev1.ConditionTrue
 	})
 }
 

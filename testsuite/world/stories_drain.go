@@ -19,17 +19,23 @@ func drainStories() []Scenario {
 			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
 			w.Taint(w.guestsNode(), true)
 		}, Want: drained(moved(1))},
-		{Name: "drain-cancelled", Story: func(w *World) {
-			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
-			node := w.guestsNode()
-			w.Taint(node, true)
-			w.Until(w.patience(), func() bool { return len(w.Migrations()) > 0 })
-			w.Control(contract.DrainID(node, 1), contract.ControlCancelDrain, contract.ControlRequest{Reason: "no"})
-		}, Want: settledAfterMoves},
+		{Name: "drain-cancelled", Story: drainCancelled(func(w *World, node string) { w.Taint(node, true) }),
+			Want: settledAfterMoves},
 		{Name: "drain-evicts", Story: func(w *World) {
 			upWith(w, kubevirt.EvictionStrategyNone)
 			w.Taint(w.guestsNode(), true)
 		}, Want: drained(restarted)},
+	}
+}
+
+// drainCancelled has a person cancel a drain, however that began, once it moves the guest.
+func drainCancelled(begin func(w *World, node string)) func(*World) {
+	return func(w *World) {
+		upWith(w, kubevirt.EvictionStrategyLiveMigrate)
+		node := w.guestsNode()
+		begin(w, node)
+		w.Until(w.patience(), func() bool { return len(w.Migrations()) > 0 })
+		w.Control(contract.DrainID(node, 1), contract.ControlCancelDrain, contract.ControlRequest{Reason: "no"})
 	}
 }
 

@@ -79,13 +79,9 @@ func rareStories() []Scenario {
 			}
 			return gone(vm)(w)
 		}},
-		{Name: "drain-of-one-marked-cancelled", Story: func(w *World) {
-			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
-			node := w.guestsNode()
+		{Name: "drain-of-one-marked-cancelled", Story: drainCancelled(func(w *World, node string) {
 			w.askToLeave(vm, node)
-			w.Until(w.patience(), func() bool { return len(w.Migrations()) > 0 })
-			w.Control(contract.DrainID(node, 1), contract.ControlCancelDrain, contract.ControlRequest{Reason: "no"})
-		}, Want: notAsked},
+		}), Want: notAsked},
 		{Name: "workload-update-evicts", Options: Options{Updates: settings.WorkloadUpdates{Evict: true, Batch: 1}},
 			Story: func(w *World) { up(w); w.Release() }, Want: updatedAnew},
 	}
@@ -98,15 +94,7 @@ func (w *World) change(how func(*kubevirt.VirtualMachine)) {
 }
 
 func needsRestart(m *kubevirt.VirtualMachine) bool {
-	if m == nil {
-		return false
-	}
-	for _, c := range m.Status.Conditions {
-		if c.Type == kubevirt.VirtualMachineRestartRequired && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
+	return m != nil && isTrue(m, kubevirt.VirtualMachineRestartRequired)
 }
 
 // follows wants the running instance to be placed as its VM says by now, and the guest to go on in its domain.

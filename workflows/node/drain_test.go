@@ -133,7 +133,6 @@ func TestATaintDrainsOnce(t *testing.T) {
 	require.Equal(t, contract.ScopeAll, d.began[0].Scope)
 }
 
-// TestACancelledDrainHoldsOthers until somebody releases that, or the node is uncordoned and nobody is marked.
 // TestATaintWhoseDrainFailsIsNotDoneWith: others begin, with growing pauses, until one ends as it should.
 func TestATaintWhoseDrainFailsIsNotDoneWith(t *testing.T) {
 	d := newDrains(t)
@@ -146,6 +145,7 @@ func TestATaintWhoseDrainFailsIsNotDoneWith(t *testing.T) {
 	require.Equal(t, contract.ScopeAll, d.began[2].Scope)
 }
 
+// TestACancelledDrainHoldsOthers until somebody releases that, or the node is uncordoned and nobody is marked.
 func TestACancelledDrainHoldsOthers(t *testing.T) {
 	for name, c := range map[string]func(*drains){
 		"released": func(d *drains) { d.control(time.Hour, contract.ControlRelease, contract.ControlRequest{}) },

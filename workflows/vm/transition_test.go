@@ -172,7 +172,7 @@ func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
 		"start: it is gone": {vm.Start, contract.ReadVMIResult{}, "!ended before its guest was seen running"},
 		"start: it is placed": {vm.Start,
 			contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Scheduled"}},
-			"!; see the VirtualMachineInstance's conditions"},
+			"!the guest does not run yet after 10m0s; see the VirtualMachineInstance's conditions"},
 		"start: it waits": {vm.Start, contract.ReadVMIResult{VMI: &contract.VMIObservation{UID: "vmi-1", Phase: "Scheduling",
 			Conditions: []contract.Condition{{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
 				Message: "0/2 nodes are available"}}}},
