@@ -18,6 +18,9 @@ type ioThreads struct {
 }
 
 func newIOThreads(spec *v1.DomainSpec) *ioThreads {
+	if n := hardware.SupplementalPool(spec); n > 0 {
+		return &ioThreads{pool: uint(n), supplemental: true}
+	}
 	t := &ioThreads{}
 	wantsOwn := uint(0)
 	for i := range spec.Devices.Disks {
@@ -27,8 +30,6 @@ func newIOThreads(spec *v1.DomainSpec) *ioThreads {
 	}
 	policy := spec.IOThreadsPolicy
 	switch {
-	case hardware.SupplementalPool(spec) > 0:
-		t.pool, t.supplemental = uint(hardware.SupplementalPool(spec)), true
 	case policy != nil && *policy == v1.IOThreadsPolicyAuto:
 		disks, most := uint(len(spec.Devices.Disks)), 2*requestedCPUs(spec)
 		t.pool = disks - wantsOwn

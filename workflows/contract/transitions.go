@@ -20,14 +20,9 @@ type InstanceProgress struct {
 	State  ProgressState `json:"state,omitempty"`
 	VMIUID string        `json:"vmiUID,omitempty"`
 	Phase  string        `json:"phase,omitempty"`
-	// Obstacle is what the instance said of why its guest did not run, when it had ended ("": nothing).
+	// Obstacle is what the instance said of why its guest did not run, when it had ended ("": nothing). It goes with a
+	// signal, and is no part of what is compared.
 	Obstacle string `json:"obstacle,omitempty"`
-}
-
-// Same says that two are alike in what a transition goes by.
-func (p InstanceProgress) Same(other InstanceProgress) bool {
-	p.Obstacle, other.Obstacle = "", ""
-	return p == other
 }
 
 // TransitionInput starts a transition of a VM.

@@ -116,8 +116,10 @@ func failureReason(op contract.Operation, errorType string) string {
 // signalProgress signals the open transition how far the instance is.
 func (e *instance) signalProgress(ctx workflow.Context) error {
 	t := e.state.Open
-	progress := e.state.progress()
-	t.Reported = progress
-	t.Reported.Obstacle = "" // the state has no use for it
+	t.Reported = e.state.progress()
+	progress := t.Reported
+	if progress.State == contract.ProgressEnded {
+		progress.Obstacle = obstacleOf(e.state.VMI)
+	}
 	return e.loop.SignalOpen(ctx, &t.Transition, progress)
 }

@@ -81,13 +81,13 @@ func (s *State) decideSignal() (decision, bool) {
 		return decision{}, false
 	}
 	m := s.progress()
-	if m.State == contract.ProgressOrphaned && !m.Same(s.Open.Reported) {
+	if m.State == contract.ProgressOrphaned && m != s.Open.Reported {
 		return decision{Action: actSignal, Why: "the VirtualMachine goes, and its instance is to stay"}, true
 	}
 	if s.Open.Operation == contract.OperationStop && m.State != contract.ProgressAbsent {
 		return decision{}, false
 	}
-	if m != (contract.InstanceProgress{}) && !m.Same(s.Open.Reported) {
+	if m != (contract.InstanceProgress{}) && m != s.Open.Reported {
 		return decision{Action: actSignal, Why: "the instance is " + string(m.State)}, true
 	}
 	return decision{}, false

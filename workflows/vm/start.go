@@ -61,10 +61,9 @@ func (t *transition) awaitRunning(
 		return t.Latest.State == contract.ProgressOrphaned || t.Latest.VMIUID == uid &&
 			t.Latest.State != contract.ProgressNone
 	}
-	obstacle := ""
 	ok, err := workflow.AwaitWithTimeout(ctx, t.left(ctx), mine)
 	if err == nil && !ok {
-		obstacle = t.look(ctx, uid)
+		t.look(ctx, uid)
 		ok = mine()
 		err = ctx.Err()
 	}
@@ -75,7 +74,7 @@ func (t *transition) awaitRunning(
 		t.say(ctx, "The deadline has passed. The instance stays, and is started as soon as it can be.")
 		return contract.TransitionResult{}, temporal.NewNonRetryableApplicationError(
 			"the guest does not run yet after "+t.Took(ctx, time.Second).String()+
-				"; "+cmp.Or(obstacle, "see the VirtualMachineInstance's conditions"), contract.ErrorDeadline, nil)
+				"; "+cmp.Or(t.Latest.Obstacle, "see the VirtualMachineInstance's conditions"), contract.ErrorDeadline, nil)
 	case t.Latest.State == contract.ProgressOrphaned:
 		s := "The VirtualMachine goes without its instance, which stays."
 		t.say(ctx, "%s", s)
@@ -92,18 +91,17 @@ func (t *transition) awaitRunning(
 	}
 }
 
-// look learns at the deadline how far the instance is, where nobody has said so, and returns what is in its way ("": it
-// does not say).
-func (t *transition) look(ctx workflow.Context, uid string) string {
+// look learns at the deadline how far the instance is, and what is in its way, where nobody has said so.
+func (t *transition) look(ctx workflow.Context, uid string) {
 	r, err := inspect(ctx, contract.Object{Namespace: t.in.VM.Namespace, Name: t.in.VM.Name, UID: uid})
 	if err != nil {
-		return ""
+		return
 	}
 	if r.VMI == nil {
 		r.VMI = &contract.VMIObservation{UID: uid, Gone: true}
 	}
 	t.Latest = progressOf(r.VMI)
-	return obstacleOf(r.VMI)
+	t.Latest.Obstacle = obstacleOf(r.VMI)
 }
 
 // compensate deletes the instance that a cancelled start has made, unless its guest has run. An empty UID: nobody knows

@@ -317,8 +317,7 @@ func progressOf(vmi *contract.VMIObservation) contract.InstanceProgress {
 			return contract.InstanceProgress{State: contract.ProgressAbsent, VMIUID: vmi.UID}
 		}
 	case runstrategy.Succeeded, runstrategy.Failed:
-		return contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: vmi.UID, Phase: vmi.Phase,
-			Obstacle: obstacleOf(vmi)}
+		return contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: vmi.UID, Phase: vmi.Phase}
 	case runstrategy.Alive:
 		if vmi.Phase == "Running" {
 			return contract.InstanceProgress{State: contract.ProgressRunning, VMIUID: vmi.UID, Phase: vmi.Phase}
