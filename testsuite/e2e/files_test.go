@@ -14,7 +14,8 @@ import (
 )
 
 // TestAGuestHasItsFiles: what Kubernetes keeps for a VM is on the guest's disks, its agent sets an SSH key, and nothing
-// secret is where others read it. The pod waits for the Secret and the ConfigMap, which come after the VM.
+// secret is where others read it. The pod waits for the Secret and the ConfigMap, which come after the VM. The guest is
+// booted by UEFI without secure boot.
 func TestAGuestHasItsFiles(t *testing.T) {
 	turns.Take(t, 4)
 	m := &machine{t: t, namespace: newNamespace(t), name: "files"}
@@ -22,6 +23,8 @@ func TestAGuestHasItsFiles(t *testing.T) {
 	const disks, volumes = "/spec/template/spec/domain/devices/disks/-", "/spec/template/spec/volumes/-"
 	patch := []string{
 		`{"op":"replace","path":"/spec/runStrategy","value":"Always"}`,
+		`{"op":"add","path":"/spec/template/spec/domain/firmware","value":{"bootloader":{"efi":{"secureBoot":false}}}}`,
+		`{"op":"replace","path":"/spec/template/spec/domain/memory/guest","value":"512Mi"}`,
 		`{"op":"replace","path":"/spec/template/spec/volumes/2","value":{"name":"cloudinit","cloudInitConfigDrive":` +
 			`{"secretRef":{"name":"script"},"networkData":"{\"links\":[]}"}}}`,
 		`{"op":"add","path":"/spec/template/spec/accessCredentials","value":[` +
@@ -33,6 +36,7 @@ func TestAGuestHasItsFiles(t *testing.T) {
 		{"secret", `"disk":{"bus":"virtio"}`, `"secret":{"secretName":"late","volumeLabel":"MINE"}`},
 		{"settings", `"cdrom":{"bus":"sata"}`, `"configMap":{"name":"late"}`},
 		{"absent", `"disk":{"bus":"scsi"}`, `"configMap":{"name":"never","optional":true}`},
+		{"answers", `"cdrom":{"bus":"sata"}`, `"sysprep":{"configMap":{"name":"answers"}}`},
 		{"account", `"disk":{"bus":"scsi"}`, `"serviceAccount":{"serviceAccountName":"default"}`},
 		{"info", `"disk":{}`, `"downwardAPI":{"fields":[{"path":"labels","fieldRef":{"fieldPath":"metadata.labels"}}]}`},
 	} {
@@ -60,6 +64,11 @@ metadata: {name: late, namespace: %[1]s}
 data: {setting: of-a-config-map}
 ---
 apiVersion: v1
+kind: ConfigMap
+metadata: {name: answers, namespace: %[1]s}
+data: {autounattend.xml: <unattend/>}
+---
+apiVersion: v1
 kind: Secret
 metadata: {name: keys, namespace: %[1]s}
 stringData: {mine: ssh-ed25519 AAAA by-the-agent}
@@ -79,9 +88,10 @@ stringData: {userData: "unused by this guest"}
 	// The test guest knows NoCloud only: what is on its disks is read by a command of the agent's.
 	out := m.inGuestBy(`mkdir -p /m; for d in /dev/vd[c-z] /dev/sd? /dev/sr?; do mount -t iso9660 -o ro $d /m || continue; ` +
 		`cd /m; for f in $(find . -type f); do echo "$f: $(head -c 300 $f)"; done; cd /; umount /m; done; true`)
+	require.Contains(t, m.inGuestBy("ls /sys/firmware/efi"), "efivars")
 	for _, want := range []string{
 		"./Pass.Word: opensesame-of-a-secret", "./setting: of-a-config-map", "./token: ey", "./namespace: " + m.namespace,
-		"./ca.crt: -----BEGIN CERTIFICATE-----", `kubevirt.io="virt-launcher"`,
+		"./ca.crt: -----BEGIN CERTIFICATE-----", "./autounattend.xml: <unattend/>", `kubevirt.io="virt-launcher"`,
 		`"public_keys":{"0":"ssh-ed25519 BBBB by-cloud-init"}`, `./openstack/latest/network_data.json: {"links":[]}`,
 	} {
 		require.Contains(t, out, want)

@@ -98,15 +98,24 @@ func (m *machine) askedAndHeld(name string, before ...func(id string)) {
 	m.untilPhase(kubevirt.MigrationScheduled)
 }
 
-// stopsAt has a migration that is held at Scheduled go on, while the node worker of one node stands still.
-func (m *machine) stopsAt(name, node string, phase kubevirt.VirtualMachineInstanceMigrationPhase) (thaw func()) {
+// stopsBefore has a migration that is held at Scheduled go on, while the node worker of the target stands still.
+func (m *machine) stopsBefore(name, target string) (thaw func()) {
 	m.t.Helper()
-	id := contract.MigrationID(m.namespace, name)
+	thaw = freeze(m.t, workersOn(m.t, target))
+	_, err := control(contract.MigrationID(m.namespace, name), contract.ControlRelease, alice)
+	require.NoError(m.t, err)
+	m.untilPhase(kubevirt.MigrationPreparingTarget)
+	return thaw
+}
+
+// untilOffered waits until a migration has what it needs of its source before the guest is moved.
+func (m *machine) untilOffered(name string) {
+	m.t.Helper()
 	until(m.t, time.Minute, "the source has made its offer", func() error {
 		var state struct {
 			Offer *contract.MigrationOffer `json:"offer"`
 		}
-		if err := queried(id, contract.QueryState, &state); err != nil {
+		if err := queried(contract.MigrationID(m.namespace, name), contract.QueryState, &state); err != nil {
 			return err
 		}
 		if state.Offer == nil {
@@ -114,11 +123,6 @@ func (m *machine) stopsAt(name, node string, phase kubevirt.VirtualMachineInstan
 		}
 		return nil
 	})
-	thaw = freeze(m.t, workersOn(m.t, node))
-	_, err := control(id, contract.ControlRelease, alice)
-	require.NoError(m.t, err)
-	m.untilPhase(phase)
-	return thaw
 }
 
 // otherNode is the one of two where the guest is not.
@@ -234,11 +238,16 @@ func TestMigrationDeletedInEachPhase(t *testing.T) {
 		}},
 		{"preparing-target", func(name string) func() {
 			m.askedAndHeld(name)
-			return m.stopsAt(name, target, kubevirt.MigrationPreparingTarget)
+			return m.stopsBefore(name, target)
 		}},
 		{"running-unheard", func(name string) func() {
 			m.askedAndHeld(name)
-			return m.stopsAt(name, before.Status.NodeName, kubevirt.MigrationRunning)
+			prepare := m.stopsBefore(name, target)
+			m.untilOffered(name)
+			thaw := freeze(t, workersOn(t, before.Status.NodeName))
+			prepare()
+			m.untilPhase(kubevirt.MigrationRunning)
+			return thaw
 		}},
 		{"running", func(name string) func() {
 			m.asks(name, "", "")

@@ -38,6 +38,8 @@ type Holdable struct {
 	Hold, Held, Release, Released string
 	// Check refuses a hold; nil: always possible.
 	Check func() error
+	// Resumed is done at a release; nil: nothing.
+	Resumed func()
 }
 
 // Controls are hold and release.
@@ -72,6 +74,9 @@ func (h Holdable) Controls() []Control {
 			},
 			Apply: func(time.Time, contract.ControlRequest) (string, error) {
 				m.Hold = nil
+				if h.Resumed != nil {
+					h.Resumed()
+				}
 				return h.Released, nil
 			},
 		},

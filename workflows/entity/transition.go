@@ -39,7 +39,7 @@ type Transition struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Detached says that a run before this one has opened it: it reports by signal how it closes.
 	Detached bool `json:"detached,omitempty"`
-	// Asked is when a detached one was asked last whether it is still open.
+	// Asked is when a detached one was asked last whether it is still open; zero: it is to be asked now.
 	Asked time.Time `json:"asked,omitzero"`
 	// Cancelled says that it was asked to end, and CancelReason by whom, where a person did it.
 	Cancelled    bool   `json:"cancelled,omitempty"`
@@ -48,7 +48,7 @@ type Transition struct {
 
 // askEvery is how often a detached transition is asked whether it is still open: one that was terminated reports
 // nothing.
-const askEvery = 5 * time.Minute
+const askEvery = 30 * time.Second
 
 // askAt is when to ask next; zero: never, for the server says how it closes.
 func (t *Transition) askAt() time.Time {
@@ -56,6 +56,13 @@ func (t *Transition) askAt() time.Time {
 		return time.Time{}
 	}
 	return t.Asked.Add(askEvery)
+}
+
+// Doubt has a detached transition asked at once: what is known of it may be older than what is true.
+func (t *Transition) Doubt() {
+	if t != nil {
+		t.Asked = time.Time{}
+	}
 }
 
 // Decide is what next says, unless it is time to ask whether a detached transition is still open.

@@ -21,11 +21,14 @@ func TestADetachedTransitionIsAsked(t *testing.T) {
 	for range 3 {
 		d := open.Decide(now, next)
 		require.Equal(t, "its end", d.Waiting)
-		require.Equal(t, now.Add(5*time.Minute), d.WakeAt)
+		require.Equal(t, now.Add(30*time.Second), d.WakeAt)
 		require.Equal(t, entity.ActAsk, open.Decide(d.WakeAt, next).Action)
 		now = d.WakeAt
 		open.Asked = now
 	}
+	open.Doubt()
+	require.Equal(t, entity.ActAsk, open.Decide(now, next).Action)
+	(*entity.Transition)(nil).Doubt()
 }
 
 // TestARecordIsMadeOfATransition: one for each, with how often it was tried.

@@ -18,6 +18,8 @@ func (e *migration) controls() []entity.Control {
 		Held:     "The guest is not moved until the migration is released.",
 		Release:  "Go on.",
 		Released: "The migration goes on.",
+		// A hold may last: the source's worker that made the offer may have been replaced, and another one has no key.
+		Resumed: func() { s.Offer = nil },
 	}.Controls(), []entity.Control{
 		{
 			Name: contract.ControlCancel, Does: "The guest stays where it is, unless it has left already.",

@@ -15,10 +15,14 @@ func (r *rig) control(name string, q contract.ControlRequest) {
 	r.after(0, func() { r.env.SignalWorkflow(name, q) })
 }
 
-// TestHeldBeforeTheHandOff: the target's pod is there, and nothing is copied until somebody says so.
+// TestHeldBeforeTheHandOff: the target's pod is there, and nothing is copied until somebody says so. Whoever has made an
+// offer before the hold may have been replaced since, and then has no key: it is asked for another one.
 func TestHeldBeforeTheHandOff(t *testing.T) {
 	r := newRig(t)
-	r.at(time.Second, func() { r.control(contract.ControlHold, contract.ControlRequest{Reason: "not yet"}) })
+	r.at(time.Second, func() {
+		require.Equal(t, 1, r.count(contract.ActivityOfferMigration))
+		r.control(contract.ControlHold, contract.ControlRequest{Reason: "not yet"})
+	})
 	r.at(30*time.Hour, func() {
 		require.Equal(t, contract.MigrationScheduled, r.status.Phase)
 		c, ok := conditions.Get(r.status.Conditions, contract.ConditionHeld)
@@ -30,7 +34,7 @@ func TestHeldBeforeTheHandOff(t *testing.T) {
 	})
 	r.run()
 	r.succeeded()
-	require.Equal(t, 2, r.count(contract.ActivityOfferMigration), "the first key was too old by then")
+	require.Equal(t, 2, r.count(contract.ActivityOfferMigration))
 }
 
 func TestHeldTooLate(t *testing.T) {

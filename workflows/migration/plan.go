@@ -15,11 +15,8 @@ const settleTime = time.Second
 // orphanTime is how long the object of a pod is waited for that was heard of first.
 const orphanTime = 10 * time.Second
 
-// keyTime is how long the key of an offer is good, and keySpare how much of that has to be left when it is used.
-const (
-	keyTime  = 48 * time.Hour
-	keySpare = 25 * time.Hour
-)
+// keyTime is how long the key of an offer is good: for what comes before the copy, an hour at most, and for copyLongest.
+const keyTime = 48 * time.Hour
 
 // Both ends are looked at again after lookFirst, doubled each time, or after lookNews when there is news.
 const (
@@ -147,7 +144,7 @@ func (s *State) decideSteps(now time.Time) decision {
 		return decision{Action: actRequest, Why: "the instance agrees"}
 	case !s.Admission.Admitted:
 		return s.decideStatus(now)
-	case !s.fresh(now) && !s.open(actOffer):
+	case s.Offer == nil && s.Hold == nil && !s.open(actOffer):
 		return decision{Action: actOffer, Why: "it takes its time, and needs nothing of the target"}
 	case s.Target.Pod == nil:
 		return decision{Action: actCreatePod, Why: "it has none"}
@@ -166,11 +163,6 @@ func (s *State) decideSteps(now time.Time) decision {
 	default:
 		return decision{Action: actBegin, Why: "the target is ready"}
 	}
-}
-
-// fresh says that the offer's key is good for as long as a copy may take.
-func (s *State) fresh(now time.Time) bool {
-	return s.Offer != nil && now.Before(s.OfferedAt.Add(keyTime-keySpare))
 }
 
 // decideCopy follows the copy, and aborts it where the guest is not to be moved any more.

@@ -107,16 +107,22 @@ func (s *State) open() *entity.Transition {
 func (s *State) heard(epoch int64) bool {
 	fresh := s.Heard(epoch)
 	if fresh {
-		s.TemplatesVersion = ""
+		s.retold()
 	}
 	return fresh
+}
+
+// retold is done at the first observation in a new epoch, and at one that may have been lost.
+func (s *State) retold() {
+	s.TemplatesVersion = ""
+	s.open().Doubt()
 }
 
 // observeVM folds what crdwatch saw of the VM object.
 func (s *State) observeVM(o contract.VMObservation) {
 	again := s.HeardObject(o.Epoch)
-	if again {
-		s.TemplatesVersion = ""
+	if again || o.Again {
+		s.retold()
 	}
 	if s.Object.UID == "" {
 		if s.Missed = o.Gone; !o.Gone {
