@@ -175,6 +175,9 @@ func (s *State) observeClaim(c contract.MigrationClaim, now time.Time) {
 	default:
 		why, again := s.refuseClaim(c)
 		if why != "" {
+			if m != nil && c.VMIUID == s.Object.UID { // in whose way nobody may be any more
+				m.HeardAt, m.AskAt = time.Time{}, now
+			}
 			s.reply(c, contract.ClaimObservation{State: contract.ClaimRefused, Why: why, Again: again})
 			s.Stale = s.Stale || again && s.VMI != nil && c.VMIUID == s.Object.UID && s.Migratable == nil
 			return

@@ -399,3 +399,34 @@ func TestAMigrationThatIsNotWaitedFor(t *testing.T) {
 		require.Equal(t, waits, !s.migrationEndBy(noon).IsZero())
 	}
 }
+
+// TestAClaimThatNobodyHoldsAnyMore: a migration that is refused because of another one has that asked, and the next one
+// is not in anybody's way.
+func TestAClaimThatNobodyHoldsAnyMore(t *testing.T) {
+	s := movable()
+	s.observeClaim(claimOf("gone", contract.StageClaim), noon)
+	to, o, due := s.nextAnswer(noon)
+	require.True(t, due)
+	s.answered(to, o, true, noon)
+	later := noon.Add(time.Minute)
+	s.refresh(later)
+	_, _, due = s.nextAnswer(later)
+	require.False(t, due)
+
+	s.observeClaim(claimOf("next", contract.StageClaim), later)
+	s.refresh(later)
+	to, o, due = s.nextAnswer(later)
+	require.True(t, due)
+	require.Equal(t, "next", to.UID)
+	s.answered(to, o, true, later)
+	to, o, due = s.nextAnswer(later)
+	require.True(t, due)
+	require.Equal(t, "gone", to.UID)
+	s.answered(to, o, false, later)
+	require.True(t, s.Stale, "nobody has heard it: it is read what there is")
+	s.Stale = false
+	s.refresh(later)
+	require.Nil(t, s.Migration)
+	s.observeClaim(claimOf("third", contract.StageClaim), later)
+	require.Equal(t, "third", s.Migration.Migration.UID)
+}
