@@ -91,6 +91,13 @@ type Moves struct {
 	Arriving bool `json:"arriving,omitempty"`
 }
 
+// doubt has the migration asked at once whether it is still there.
+func (c *Claim) doubt() {
+	if c != nil {
+		c.HeardAt, c.AskAt = time.Time{}, time.Time{}
+	}
+}
+
 // over says that the migration has ended.
 func (c *Claim) over() bool { return final(c.Stage) }
 
@@ -175,8 +182,8 @@ func (s *State) observeClaim(c contract.MigrationClaim, now time.Time) {
 	default:
 		why, again := s.refuseClaim(c)
 		if why != "" {
-			if m != nil && c.VMIUID == s.Object.UID { // in whose way nobody may be any more
-				m.HeardAt, m.AskAt = time.Time{}, now
+			if c.VMIUID == s.Object.UID {
+				m.doubt()
 			}
 			s.reply(c, contract.ClaimObservation{State: contract.ClaimRefused, Why: why, Again: again})
 			s.Stale = s.Stale || again && s.VMI != nil && c.VMIUID == s.Object.UID && s.Migratable == nil

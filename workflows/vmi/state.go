@@ -77,6 +77,9 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 		}
 		return
 	}
+	if again || o.Again {
+		s.Migration.doubt()
+	}
 	s.observeClaims(o, again)
 	was := s.VMI
 	s.VMI, s.Next = entity.Track(was, s.Next, o, again)
