@@ -21,9 +21,10 @@ const (
 	cdiAwayTime = 2 * time.Minute
 )
 
-// What is applied by name of CDI's objects: the operator's object, which holds back its own deletion while there are
-// DataVolumes, and what CDI's authors know of other storage: that every node can use a volume, as a device and as a
-// file system, and that the driver copies volumes itself.
+// CDI's own objects: the one that the operator works for, whose deletion CDI refuses while there are DataVolumes; and
+// what CDI knows by itself of well-known storage only: that every node can use a volume, and that the driver copies
+// volumes. File systems come first: into a device the importer cannot write here, since containerd gives it to root
+// (see device_ownership_from_security_context in containerd.toml).
 const (
 	cdiObject = `apiVersion: cdi.kubevirt.io/v1beta1
 kind: CDI
@@ -40,8 +41,8 @@ metadata: {name: shared}
 spec:
   cloneStrategy: csi-clone
   claimPropertySets:
-  - {accessModes: [ReadWriteMany], volumeMode: Block}
   - {accessModes: [ReadWriteMany], volumeMode: Filesystem}
+  - {accessModes: [ReadWriteMany], volumeMode: Block}
 `
 )
 
@@ -66,26 +67,44 @@ func (d Delivery) CDI(ctx context.Context) error {
 		return err
 	}
 	const namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: " + cdiNamespace + "}}"
-	for _, step := range []struct{ manifest, until string }{
-		{namespace, ""},
-		{operator, "--for=condition=Established crd/cdis.cdi.kubevirt.io"},
-		{cdiObject, "--for=condition=Available cdi/cdi"},
-		{cdiProfile, ""},
+	for _, step := range []struct {
+		manifest string
+		until    []string
+	}{
+		{namespace, nil},
+		{operator, []string{"wait --for=condition=Established crd/cdis.cdi.kubevirt.io"}},
+		{cdiObject, []string{
+			"wait --for=condition=Available cdi/cdi",
+			// It is Available also while the operator replaces an earlier build of the others.
+			"wait --for=jsonpath={.spec.template.spec.containers[0].image}=" + controllerOfCDI(images) +
+				" deployment/cdi-deployment",
+			"rollout status deployment/cdi-deployment",
+		}},
+		{cdiProfile, nil},
 	} {
 		if err := d.Cluster.Apply(ctx, []byte(step.manifest)); err != nil {
 			return err
 		}
-		if step.until == "" {
-			continue
-		}
-		wait := append([]string{"wait", "--timeout", cdiTime.String()}, strings.Fields(step.until)...)
-		if _, err := d.Cluster.Run(ctx, nil, wait...); err != nil {
-			pods, _ := d.Cluster.Run(ctx, nil, "-n", cdiNamespace, "get", "pods,events")
-			return fmt.Errorf("%w\n%s", err, pods)
+		for _, until := range step.until {
+			args := append(strings.Fields(until), "-n", cdiNamespace, "--timeout", cdiTime.String())
+			if _, err := d.Cluster.Run(ctx, nil, args...); err != nil {
+				there, _ := d.Cluster.Run(ctx, nil, "-n", cdiNamespace, "get", "pods,events")
+				return fmt.Errorf("%w\n%s", err, there)
+			}
 		}
 	}
 	d.say("CDI fills the claims of DataVolumes. make cdi OFF=1 ends that.")
 	return nil
+}
+
+// controllerOfCDI is the image of the process that fills claims.
+func controllerOfCDI(images []Image) string {
+	for _, i := range images {
+		if i.Name == "cdi-controller" {
+			return i.Reference()
+		}
+	}
+	return ""
 }
 
 // operatorOfCDI is the manifest of CDI's operator. There is no image of the cloner, which copies a claim's data through

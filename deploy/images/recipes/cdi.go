@@ -34,15 +34,16 @@ func CDI(programs string) []Recipe {
 
 // cdiPackages are the packages that the files of CDI's images come from, of the launcher's release.
 func cdiPackages() []string {
-	return []string{"coreutils", "nbdkit", "qemu-utils"}
+	return []string{"coreutils", "nbdkit", "qemu-utils", "tar", "util-linux"}
 }
 
 // cdiPrograms are what the programs run: the importer reads from a server by nbdkit, through filters, and writes by
-// qemu-img; what shows that the controller is ready is "cat".
+// qemu-img, or by tar what is no disk. By "cat" the controller's pod shows that it is ready.
 func cdiPrograms() []string {
 	const nbdkit = "/usr/lib/x86_64-linux-gnu/nbdkit/"
 	return []string{
-		"/usr/bin/cat", "/usr/bin/qemu-img", "/usr/bin/nbdkit",
+		"/usr/bin/cat", "/usr/bin/dd", "/usr/bin/ln", "/usr/bin/tar", "/usr/sbin/blockdev",
+		"/usr/bin/qemu-img", "/usr/bin/nbdkit",
 		nbdkit + "plugins/nbdkit-curl-plugin.so",
 		nbdkit + "filters/nbdkit-readahead-filter.so", nbdkit + "filters/nbdkit-retry-filter.so",
 		nbdkit + "filters/nbdkit-gzip-filter.so", nbdkit + "filters/nbdkit-xz-filter.so",
