@@ -47,12 +47,12 @@ func served(t *testing.T, folder string) string {
 // what is on the claim "golden".
 func (m *machine) onDataVolumes(address string) string {
 	m.t.Helper()
+	const last = "          - {name: cloudinit, disk: {bus: virtio}}\n"
 	manifest := m.manifest("Always", "")
 	for _, change := range [][2]string{
 		{"        containerDisk: {image: \"" + image(m.t, "guest") + "\"}\n", "        dataVolume: {name: root}\n"},
 		{"      volumes:\n", "      volumes:\n      - {name: data, dataVolume: {name: data}}\n"},
-		{"          - {name: cloudinit, disk: {bus: virtio}}\n", "          - {name: cloudinit, disk: {bus: virtio}}\n" +
-			"          - {name: data, serial: data, disk: {bus: virtio}}\n"},
+		{last, last + "          - {name: data, serial: data, disk: {bus: virtio}}\n"},
 		{"  template:\n", fmt.Sprintf(`  dataVolumeTemplates:
   - metadata: {name: root}
     spec:
@@ -106,7 +106,8 @@ func TestADataVolume(t *testing.T) {
 		return fmt.Errorf("it is %s: %+v", vm.Status.PrintableStatus, vm.Status.Conditions)
 	})
 	until(t, time.Minute, "the other DataVolume says that its source is not there", func() error {
-		out, err := try("-n", m.namespace, "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.message}\n{end}")
+		out, err := try("-n", m.namespace, "get", "events", "-o",
+			"jsonpath={range .items[*]}{.reason} {.message}{'\\n'}{end}")
 		if err == nil && !strings.Contains(out, "CloneWithoutSource The source pvc golden doesn't exist") {
 			err = fmt.Errorf("events: %s", out)
 		}

@@ -137,10 +137,12 @@ func (d Delivery) WithoutCDI(ctx context.Context) error {
 		"delete cdi/cdi --ignore-not-found",
 		// Of a Service that is gone it would keep every namespace from being deleted.
 		"wait --for=delete apiservice/v1beta1.upload.cdi.kubevirt.io",
-		"delete crd,clusterrole,clusterrolebinding --selector operator.cdi.kubevirt.io",
+		"delete clusterrole,clusterrolebinding --selector operator.cdi.kubevirt.io",
 		"delete namespace " + cdiNamespace + " --ignore-not-found",
+		"delete crd/cdis.cdi.kubevirt.io", // what a run that was cut off is known by
 	} {
-		if _, err := d.Cluster.Run(ctx, nil, append(strings.Fields(args), "--timeout", cdiAwayTime.String())...); err != nil {
+		step := append(strings.Fields(args), "--timeout", cdiAwayTime.String())
+		if _, err := d.Cluster.Run(ctx, nil, step...); err != nil {
 			return err
 		}
 	}
