@@ -23,7 +23,16 @@ func deliverVerbs() []*cobra.Command {
 		cmd.Flags().StringVar(&overlay, "overlay", "", "an absolute path; see deploy/images --help")
 		return cmd
 	}
+	var off bool
+	cdi := verb("cdi", "Have CDI fill the claims of DataVolumes", func(ctx context.Context, d deliver.Delivery) error {
+		if off {
+			return d.WithoutCDI(ctx)
+		}
+		return d.CDI(ctx)
+	})
+	cdi.Flags().BoolVar(&off, "off", false, "take CDI away")
 	return []*cobra.Command{
+		cdi,
 		verb("images", "Build the images and import them into every node",
 			func(ctx context.Context, d deliver.Delivery) error {
 				_, err := d.Images(ctx)

@@ -49,7 +49,19 @@ func command() *cobra.Command {
 			Short: "Builds what is not in the cache and prints a line NAME TAG PATH for each image",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return build(cmd.Context(), only, overlay)
+				chosen, err := recipes.Choose(only)
+				if err != nil {
+					return err
+				}
+				return build(cmd.Context(), chosen, overlay)
+			},
+		},
+		&cobra.Command{
+			Use:   "cdi FOLDER",
+			Short: "Builds the images of CDI, whose programs are in a folder, and prints lines like build",
+			Args:  cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return build(cmd.Context(), recipes.CDI(args[0]), "")
 			},
 		},
 		&cobra.Command{
@@ -92,11 +104,7 @@ func command() *cobra.Command {
 }
 
 // build builds each image even when another fails, and fails in the end if any did.
-func build(ctx context.Context, only []string, overlay string) error {
-	chosen, err := recipes.Choose(only)
-	if err != nil {
-		return err
-	}
+func build(ctx context.Context, chosen []recipes.Recipe, overlay string) error {
 	builder, err := newBuilder()
 	if err != nil {
 		return err

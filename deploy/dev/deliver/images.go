@@ -48,10 +48,16 @@ func (d Delivery) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\
 
 // Images builds the images that are not built and gives every node those it lacks.
 func (d Delivery) Images(ctx context.Context) ([]Image, error) {
-	images, err := d.build(ctx)
+	d.say("Building images. The first time it takes some minutes: packages are downloaded, every process is compiled.")
+	images, err := d.build(ctx, "build", "--overlay", d.Overlay)
 	if err != nil {
 		return nil, err
 	}
+	return images, d.distribute(ctx, images)
+}
+
+// distribute gives every node the images that it lacks.
+func (d Delivery) distribute(ctx context.Context, images []Image) error {
 	nodes := layout.Nodes()
 	failures := make([]error, len(nodes))
 	var importing sync.WaitGroup
@@ -61,18 +67,18 @@ func (d Delivery) Images(ctx context.Context) ([]Image, error) {
 	importing.Wait()
 	for _, err := range failures {
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 	d.say("Every node has the images: %s.", summary(images))
-	return images, nil
+	return nil
 }
 
-func (d Delivery) build(ctx context.Context) ([]Image, error) {
-	d.say("Building images. The first time it takes some minutes: packages are downloaded, every process is compiled.")
+// build runs a command of deploy/images that builds images.
+func (d Delivery) build(ctx context.Context, args ...string) ([]Image, error) {
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", "run", "-trimpath", "-buildvcs=false", "./deploy/images", "build",
-		"--overlay", d.Overlay)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "-trimpath", "-buildvcs=false", "./deploy/images"},
+		args...)...)
 	cmd.Dir = d.Cluster.Layout.Repo
 	cmd.Env = append(os.Environ(), "VIRTFLOW_CACHE="+d.Cluster.Layout.Cache)
 	cmd.Stdout, cmd.Stderr = &out, d.Out

@@ -13,6 +13,9 @@ const (
 	golangciLintVersion = "v2.15.0"
 	workflowcheckModule = "go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0"
 
+	// CDIVersion is the one whose source is whole on the module proxy; see also deploy/dev/parts/cdi.
+	CDIVersion = "v1.65.0"
+
 	virtctlVersion = "v1.7.0" // the last whose source is whole on the module proxy
 
 	protocGenGoModule     = "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11"
@@ -104,6 +107,24 @@ func Multus() Part {
 	}
 }
 
+// CDI fills claims with disks of virtual machines. The manifest generator is CDI's own, too: it writes what is applied.
+func CDI() Part {
+	const module = "kubevirt.io/containerized-data-importer"
+	part := Part{
+		Name: "cdi", Dir: "deploy/dev/parts/cdi",
+		What: "CDI " + CDIVersion + " from source: some 1,500 packages",
+		Cold: 5 * time.Minute,
+		Tags: "containers_image_openpgp", // without C
+		LDFlags: "-X " + module + "/pkg/version.gitVersion=" + CDIVersion +
+			" -X " + module + "/pkg/version.gitTreeState=clean",
+		Packages: []string{module + "/tools/manifest-generator"},
+	}
+	for _, name := range []string{"operator", "apiserver", "controller", "uploadproxy", "importer", "uploadserver"} {
+		part.Packages = append(part.Packages, module+"/cmd/cdi-"+name)
+	}
+	return part
+}
+
 // Temporal is Temporal's server with its web interface.
 func Temporal() Part {
 	return Part{
@@ -181,7 +202,7 @@ func ProtocGenGoGRPC() Part {
 
 // All is every part.
 func All() []Part {
-	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), Temporal(), Tctl(), TemporalCLI(), Virtctl(),
+	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), CDI(), Temporal(), Tctl(), TemporalCLI(), Virtctl(),
 		GolangciLint(), Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 

@@ -1,0 +1,2 @@
+// Package cdi pins the versions of which KubeVirt's Containerized Data Importer is built.
+package cdi
