@@ -98,8 +98,8 @@ func (m *machine) askedAndHeld(name string, before ...func(id string)) {
 	m.untilPhase(kubevirt.MigrationScheduled)
 }
 
-// stopsBefore has a migration that is held at Scheduled go on, while the node worker of the target stands still.
-func (m *machine) stopsBefore(name, target string) (thaw func()) {
+// releasedTo has a migration that is held at Scheduled go on, while the node worker of the target stands still.
+func (m *machine) releasedTo(name, target string) (thaw func()) {
 	m.t.Helper()
 	thaw = freeze(m.t, workersOn(m.t, target))
 	_, err := control(contract.MigrationID(m.namespace, name), contract.ControlRelease, alice)
@@ -238,16 +238,16 @@ func TestMigrationDeletedInEachPhase(t *testing.T) {
 		}},
 		{"preparing-target", func(name string) func() {
 			m.askedAndHeld(name)
-			return m.stopsBefore(name, target)
+			return m.releasedTo(name, target)
 		}},
 		{"running-unheard", func(name string) func() {
 			m.askedAndHeld(name)
-			prepare := m.stopsBefore(name, target)
+			thawTarget := m.releasedTo(name, target)
 			m.untilOffered(name)
-			thaw := freeze(t, workersOn(t, before.Status.NodeName))
-			prepare()
+			thawSource := freeze(t, workersOn(t, before.Status.NodeName))
+			thawTarget()
 			m.untilPhase(kubevirt.MigrationRunning)
-			return thaw
+			return thawSource
 		}},
 		{"running", func(name string) func() {
 			m.asks(name, "", "")

@@ -45,7 +45,7 @@ func (l *Loop) OnTransitionClosed(
 	open func() *Transition, closed func(ctx workflow.Context, c contract.TransitionClosed, o Outcome),
 ) {
 	if t := open(); t != nil { // the run before has reached it just now
-		t.Detached, t.Asked = true, workflow.Now(l.ctx)
+		t.Detached, t.Asked, t.Asks = true, workflow.Now(l.ctx), 0
 	}
 	l.closed = func(ctx workflow.Context, c contract.TransitionClosed) {
 		l.Wake()
@@ -132,7 +132,7 @@ func (l *Loop) CancelOpen(ctx workflow.Context, open *Transition) error {
 
 // AskOpen finds out whether a detached transition is still open, by a signal that it ignores.
 func (l *Loop) AskOpen(ctx workflow.Context, open *Transition) error {
-	open.Asked = workflow.Now(ctx)
+	open.Asked, open.Asks = workflow.Now(ctx), open.Asks+1
 	there, err := SignalOther(ctx, open.ID, contract.SignalDetached, nil)
 	l.missing(ctx, open, there, err)
 	return err

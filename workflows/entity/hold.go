@@ -38,8 +38,8 @@ type Holdable struct {
 	Hold, Held, Release, Released string
 	// Check refuses a hold; nil: always possible.
 	Check func() error
-	// Resumed is done at a release; nil: nothing.
-	Resumed func()
+	// OnRelease is done at a release, before what is decided next; nil: nothing.
+	OnRelease func()
 }
 
 // Controls are hold and release.
@@ -74,8 +74,8 @@ func (h Holdable) Controls() []Control {
 			},
 			Apply: func(time.Time, contract.ControlRequest) (string, error) {
 				m.Hold = nil
-				if h.Resumed != nil {
-					h.Resumed()
+				if h.OnRelease != nil {
+					h.OnRelease()
 				}
 				return h.Released, nil
 			},

@@ -39,29 +39,38 @@ type Transition struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Detached says that a run before this one has opened it: it reports by signal how it closes.
 	Detached bool `json:"detached,omitempty"`
-	// Asked is when a detached one was asked last whether it is still open; zero: it is to be asked now.
+	// Asked is when a detached one was asked last whether it is still open, and Asks how often in a row; zero: it is
+	// to be asked now.
 	Asked time.Time `json:"asked,omitzero"`
+	Asks  int       `json:"asks,omitempty"`
 	// Cancelled says that it was asked to end, and CancelReason by whom, where a person did it.
 	Cancelled    bool   `json:"cancelled,omitempty"`
 	CancelReason string `json:"cancelReason,omitempty"`
 }
 
-// askEvery is how often a detached transition is asked whether it is still open: one that was terminated reports
-// nothing.
-const askEvery = 30 * time.Second
+// askFirst is after how long a detached transition is asked whether it is still open, doubled each time up to askMost:
+// one that was terminated reports nothing. It is to be found out within the two minutes in which everything heals, and
+// each question is an event in a history that may have to last for days.
+const (
+	askFirst = 30 * time.Second
+	askMost  = 5 * time.Minute
+)
 
 // askAt is when to ask next; zero: never, for the server says how it closes.
 func (t *Transition) askAt() time.Time {
 	if t == nil || !t.Detached {
 		return time.Time{}
 	}
-	return t.Asked.Add(askEvery)
+	if t.Asked.IsZero() {
+		return t.Since
+	}
+	return t.Asked.Add(min(askFirst<<min(t.Asks, 4), askMost))
 }
 
-// Doubt has a detached transition asked at once: what is known of it may be older than what is true.
-func (t *Transition) Doubt() {
+// AskNow has a detached transition asked at once: what is known of it may be older than what is true.
+func (t *Transition) AskNow() {
 	if t != nil {
-		t.Asked = time.Time{}
+		t.Asked, t.Asks = time.Time{}, 0
 	}
 }
 

@@ -18,17 +18,18 @@ func TestADetachedTransitionIsAsked(t *testing.T) {
 	open := &entity.Transition{Since: now, Deadline: now.Add(time.Hour)}
 	require.Zero(t, open.Decide(now, next).WakeAt, "the server says how it closes")
 	open.Detached, open.Asked = true, now
-	for range 3 {
+	for asks, wait := range []time.Duration{30, 60, 120, 240, 300, 300} {
+		open.Asks = asks
 		d := open.Decide(now, next)
 		require.Equal(t, "its end", d.Waiting)
-		require.Equal(t, now.Add(30*time.Second), d.WakeAt)
+		require.Equal(t, now.Add(wait*time.Second), d.WakeAt)
 		require.Equal(t, entity.ActAsk, open.Decide(d.WakeAt, next).Action)
 		now = d.WakeAt
 		open.Asked = now
 	}
-	open.Doubt()
+	open.AskNow()
 	require.Equal(t, entity.ActAsk, open.Decide(now, next).Action)
-	(*entity.Transition)(nil).Doubt()
+	(*entity.Transition)(nil).AskNow()
 }
 
 // TestARecordIsMadeOfATransition: one for each, with how often it was tried.

@@ -19,7 +19,11 @@ func (e *migration) controls() []entity.Control {
 		Release:  "Go on.",
 		Released: "The migration goes on.",
 		// A hold may last: the source's worker that made the offer may have been replaced, and another one has no key.
-		Resumed: func() { s.Offer = nil },
+		OnRelease: func() {
+			if !s.handedOff() {
+				s.Offer = nil
+			}
+		},
 	}.Controls(), []entity.Control{
 		{
 			Name: contract.ControlCancel, Does: "The guest stays where it is, unless it has left already.",

@@ -15,8 +15,8 @@ func (r *rig) control(name string, q contract.ControlRequest) {
 	r.after(0, func() { r.env.SignalWorkflow(name, q) })
 }
 
-// TestHeldBeforeTheHandOff: the target's pod is there, and nothing is copied until somebody says so. Whoever has made an
-// offer before the hold may have been replaced since, and then has no key: it is asked for another one.
+// TestHeldBeforeTheHandOff: the target's pod is there, and nothing is copied until somebody says so. Whoever has made
+// an offer before the hold may have been replaced since, and then has no key: it is asked for another one.
 func TestHeldBeforeTheHandOff(t *testing.T) {
 	r := newRig(t)
 	r.at(time.Second, func() {
@@ -29,6 +29,7 @@ func TestHeldBeforeTheHandOff(t *testing.T) {
 		require.True(t, ok)
 		require.Contains(t, c.Message, "held by alice (claimed): not yet")
 		require.Empty(t, r.moves)
+		require.Equal(t, 1, r.count(contract.ActivityOfferMigration), "none is made for nothing")
 		require.Equal(t, []contract.MigrationStage{contract.StageClaim}, r.stages())
 		r.control(contract.ControlRelease, contract.ControlRequest{})
 	})

@@ -122,11 +122,12 @@ func begun[Out any](ctx workflow.Context, end *End, a action, activity string, i
 
 func (e *migration) offer(ctx workflow.Context) error {
 	s := &e.state
+	now := workflow.Now(ctx)
 	in := contract.OfferMigrationInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(&s.Source),
-		Expires: workflow.Now(ctx).Add(keyTime)}
+		Expires: now.Add(keyTime)}
 	o, err := at[contract.MigrationOffer](ctx, &s.Source, actOffer, contract.ActivityOfferMigration, in)
 	if err == nil {
-		s.Offer = &o
+		s.Offer, s.OfferedAt = &o, now
 	} else {
 		s.fail(wordNoOffer, err)
 	}

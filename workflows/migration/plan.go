@@ -15,8 +15,11 @@ const settleTime = time.Second
 // orphanTime is how long the object of a pod is waited for that was heard of first.
 const orphanTime = 10 * time.Second
 
-// keyTime is how long the key of an offer is good: for what comes before the copy, an hour at most, and for copyLongest.
-const keyTime = 48 * time.Hour
+// keyTime is how long the key of an offer is good, and keySpare how much of that has to be left when it is used.
+const (
+	keyTime  = 48 * time.Hour
+	keySpare = 25 * time.Hour
+)
 
 // Both ends are looked at again after lookFirst, doubled each time, or after lookNews when there is news.
 const (
@@ -144,7 +147,7 @@ func (s *State) decideSteps(now time.Time) decision {
 		return decision{Action: actRequest, Why: "the instance agrees"}
 	case !s.Admission.Admitted:
 		return s.decideStatus(now)
-	case s.Offer == nil && s.Hold == nil && !s.open(actOffer):
+	case !s.fresh(now) && !s.held() && !s.open(actOffer):
 		return decision{Action: actOffer, Why: "it takes its time, and needs nothing of the target"}
 	case s.Target.Pod == nil:
 		return decision{Action: actCreatePod, Why: "it has none"}
@@ -152,7 +155,7 @@ func (s *State) decideSteps(now time.Time) decision {
 		return s.decideStatus(now)
 	case s.Settings == nil:
 		return decision{Action: actConfigure, Why: "the target's pod runs"}
-	case s.handedOff() && !s.answered(), s.Hold != nil && !s.handedOff():
+	case s.handedOff() && !s.answered(), s.held():
 		return s.decideStatus(now)
 	case !s.handedOff():
 		return decision{Action: actHandOff, Why: "the target's pod runs on " + s.Target.node()}
@@ -164,6 +167,14 @@ func (s *State) decideSteps(now time.Time) decision {
 		return decision{Action: actBegin, Why: "the target is ready"}
 	}
 }
+
+// fresh says that there is an offer whose key is good for as long as a copy may take.
+func (s *State) fresh(now time.Time) bool {
+	return s.Offer != nil && now.Before(s.OfferedAt.Add(keyTime-keySpare))
+}
+
+// held says that a person has the guest wait before it is handed off.
+func (s *State) held() bool { return s.Hold != nil && !s.handedOff() }
 
 // decideCopy follows the copy, and aborts it where the guest is not to be moved any more.
 func (s *State) decideCopy(now time.Time) decision {
@@ -277,7 +288,7 @@ func (s *State) waiting() string {
 		return "a pod for the target"
 	case !s.Target.runs():
 		return s.waitingForPod()
-	case s.Hold != nil && !s.handedOff():
+	case s.held():
 		return "a person: the migration is " + s.Hold.Message
 	case !s.answered():
 		return "the instance to say that it is handed off"

@@ -52,7 +52,7 @@ func stages() []func(*State) {
 		func(s *State) { s.HandOffAt = noon },
 		func(s *State) { s.Claim.Stage, s.Claim.AskAt = contract.StageHandOff, noon.Add(time.Minute) },
 		func(s *State) { given(s, contract.StageHandOff) },
-		func(s *State) { s.closed(actOffer); s.Offer = &contract.MigrationOffer{} },
+		func(s *State) { s.closed(actOffer); s.Offer, s.OfferedAt = &contract.MigrationOffer{}, noon },
 		func(s *State) { s.opened(actPrepare); s.PrepareSent = true },
 		func(s *State) {
 			s.closed(actPrepare)

@@ -39,8 +39,9 @@ type State struct {
 	Source End `json:"source,omitzero"`
 	Target End `json:"target,omitzero"`
 
-	// Offer is the source's.
-	Offer *contract.MigrationOffer `json:"offer,omitempty"`
+	// Offer is the source's, and OfferedAt when it was made.
+	Offer     *contract.MigrationOffer `json:"offer,omitempty"`
+	OfferedAt time.Time                `json:"offeredAt,omitzero"`
 	// Settings are how the guest is to be moved.
 	Settings *contract.ConfigureMigrationResult `json:"settings,omitempty"`
 	// HandOffAt is when the hand-off was claimed first.

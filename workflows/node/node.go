@@ -47,7 +47,7 @@ func (s *State) observe(o contract.NodeObservation) {
 	old := s.Node
 	if s.Heard(o.Epoch) && !o.Gone {
 		s.Stale, s.Node = false, &o // whatever its version
-		s.open().Doubt()
+		s.open().AskNow()
 		return
 	}
 	s.Node = entity.Newest(old, o)

@@ -106,7 +106,7 @@ func (s *State) observeSet(o contract.ReplicaSetObservation) {
 func (s *State) reread() {
 	s.Stale, s.Known, s.OutcomeUnknown = false, false, true
 	s.Replicas, s.Tombstones = nil, nil
-	s.open().Doubt()
+	s.open().AskNow()
 }
 
 // believe takes what is the newest of the set.

@@ -103,26 +103,26 @@ func (s *State) open() *entity.Transition {
 	return &s.Open.Transition
 }
 
-// heard notes the epoch of an observation. In a new one what is said of the DataVolumes counts, whatever its version.
+// heard notes the epoch of an observation.
 func (s *State) heard(epoch int64) bool {
-	fresh := s.Heard(epoch)
+	return s.inEpoch(s.Heard(epoch))
+}
+
+// inEpoch is done at the first observation in a new epoch: what is said of the DataVolumes counts, whatever its version,
+// and the open transition is asked whether it is.
+func (s *State) inEpoch(fresh bool) bool {
 	if fresh {
-		s.retold()
+		s.TemplatesVersion = ""
+		s.open().AskNow()
 	}
 	return fresh
 }
 
-// retold is done at the first observation in a new epoch, and at one that may have been lost.
-func (s *State) retold() {
-	s.TemplatesVersion = ""
-	s.open().Doubt()
-}
-
 // observeVM folds what crdwatch saw of the VM object.
 func (s *State) observeVM(o contract.VMObservation) {
-	again := s.HeardObject(o.Epoch)
-	if again || o.Again {
-		s.retold()
+	again := s.inEpoch(s.HeardObject(o.Epoch))
+	if o.Again {
+		s.open().AskNow()
 	}
 	if s.Object.UID == "" {
 		if s.Missed = o.Gone; !o.Gone {

@@ -13,6 +13,11 @@ const (
 	// askAgain is how long nothing is heard from the migration that has claimed the instance before it is asked whether
 	// it is still there.
 	askAgain = 5 * time.Minute
+	// missingTime is how long nobody answers for a migration that has not come to the hand-off before it counts as
+	// gone, and missingAsk how often it is asked meanwhile: where Temporal's database was lost or put back, its workflow
+	// is started again within a minute.
+	missingTime = time.Minute
+	missingAsk  = missingTime / 2
 	// migrationEndTime is how long a migration may take to end when its instance is to go.
 	migrationEndTime = time.Minute
 )
@@ -91,12 +96,15 @@ type Moves struct {
 	Arriving bool `json:"arriving,omitempty"`
 }
 
-// doubt has the migration asked at once whether it is still there.
-func (c *Claim) doubt() {
+// askNow has the migration asked at once whether it is still there.
+func (c *Claim) askNow() {
 	if c != nil {
 		c.HeardAt, c.AskAt = time.Time{}, time.Time{}
 	}
 }
+
+// unconfirmed says that nobody knows whether the migration is still there.
+func (c *Claim) unconfirmed() bool { return c.HeardAt.IsZero() || !c.MissingSince.IsZero() }
 
 // over says that the migration has ended.
 func (c *Claim) over() bool { return final(c.Stage) }
@@ -134,7 +142,8 @@ func (s *State) refuseClaim(c contract.MigrationClaim) (why string, again bool) 
 	case s.deleting():
 		return "VMI is being deleted.", false
 	case s.Migration != nil:
-		return "VMI is not eligible for migration because another migration job is in progress.", false
+		return "VMI is not eligible for migration because another migration job is in progress.",
+			s.Migration.unconfirmed()
 	case s.Phase != PhaseRunning || !s.domainIn(contract.DomainRunning, contract.DomainPaused) || s.podEnded():
 		return "VMI is not running.", true
 	case s.Pod.DeletionTimestamp != nil:
@@ -162,6 +171,11 @@ func (s *State) observeClaim(c contract.MigrationClaim, now time.Time) {
 		c.VMIUID = s.Object.UID
 	}
 	m := s.Migration
+	if m != nil && m.Stage == contract.StageClaim && m.Migration.Name == c.Migration.Name &&
+		m.Migration.UID != c.Migration.UID {
+		// The workflow of a name goes on to the next object only when it is done with the one before.
+		m, s.Migration = nil, nil
+	}
 	switch stage := s.ended(c.Migration.UID); {
 	case m != nil && m.Migration.UID == c.Migration.UID && c.VMIUID == s.Object.UID:
 		m.hear(c, now)
@@ -182,8 +196,8 @@ func (s *State) observeClaim(c contract.MigrationClaim, now time.Time) {
 	default:
 		why, again := s.refuseClaim(c)
 		if why != "" {
-			if c.VMIUID == s.Object.UID {
-				m.doubt()
+			if c.VMIUID == s.Object.UID && m != nil && !m.unconfirmed() {
+				m.askNow()
 			}
 			s.reply(c, contract.ClaimObservation{State: contract.ClaimRefused, Why: why, Again: again})
 			s.Stale = s.Stale || again && s.VMI != nil && c.VMIUID == s.Object.UID && s.Migratable == nil
@@ -332,9 +346,13 @@ func (s *State) answered(to contract.Object, o contract.ClaimObservation, found 
 // missed notes that nobody answers for the migration in hand: what is true is read.
 func (s *State) missed(now time.Time) {
 	s.Stale = true
-	s.Migration.AskAt = now.Add(askAgain)
-	if s.Migration.MissingSince.IsZero() {
-		s.Migration.MissingSince = now
+	m := s.Migration
+	m.AskAt = now.Add(askAgain)
+	if m.Stage == contract.StageClaim {
+		m.AskAt = now.Add(missingAsk)
+	}
+	if m.MissingSince.IsZero() {
+		m.MissingSince = now
 	}
 }
 

@@ -400,33 +400,70 @@ func TestAMigrationThatIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAClaimThatNobodyHoldsAnyMore: a migration that is refused because of another one has that asked, and the next one
-// is not in anybody's way.
+// TestAClaimThatNobodyHoldsAnyMore: a migration that is refused because of another one has that asked. One that nobody
+// answers for is in the next one's way for a minute, and one that answers until it ends.
 func TestAClaimThatNobodyHoldsAnyMore(t *testing.T) {
-	s := movable()
-	s.observeClaim(claimOf("gone", contract.StageClaim), noon)
-	to, o, due := s.nextAnswer(noon)
-	require.True(t, due)
-	s.answered(to, o, true, noon)
-	later := noon.Add(time.Minute)
-	s.refresh(later)
-	_, _, due = s.nextAnswer(later)
-	require.False(t, due)
+	answered := func(s *State, uid string, found bool, now time.Time) contract.ClaimObservation {
+		to, o, due := s.nextAnswer(now)
+		require.True(t, due)
+		require.Equal(t, uid, to.UID)
+		s.answered(to, o, found, now)
+		return o
+	}
+	claimed := func() (*State, time.Time) {
+		s := movable()
+		s.observeClaim(claimOf("first", contract.StageClaim), noon)
+		answered(s, "first", true, noon)
+		later := noon.Add(time.Minute)
+		s.refresh(later)
+		_, _, due := s.nextAnswer(later)
+		require.False(t, due)
+		s.observeClaim(claimOf("next", contract.StageClaim), later)
+		s.refresh(later)
+		require.False(t, answered(s, "next", true, later).Again)
+		return s, later
+	}
+	s, later := claimed()
+	answered(s, "first", true, later)
+	s.observeClaim(claimOf("third", contract.StageClaim), later)
+	require.False(t, answered(s, "third", true, later).Again, "it is there")
 
-	s.observeClaim(claimOf("next", contract.StageClaim), later)
-	s.refresh(later)
-	to, o, due = s.nextAnswer(later)
-	require.True(t, due)
-	require.Equal(t, "next", to.UID)
-	s.answered(to, o, true, later)
-	to, o, due = s.nextAnswer(later)
-	require.True(t, due)
-	require.Equal(t, "gone", to.UID)
-	s.answered(to, o, false, later)
-	require.True(t, s.Stale, "nobody has heard it: it is read what there is")
-	s.Stale = false
-	s.refresh(later)
+	s, later = claimed()
+	answered(s, "first", false, later)
+	for _, until := range []time.Duration{missingAsk, missingTime} {
+		require.True(t, s.Stale, "it is read what there is")
+		s.Stale = false
+		s.refresh(later)
+		s.observeClaim(claimOf("third", contract.StageClaim), later)
+		require.True(t, answered(s, "third", true, later).Again, "it may ask again")
+		later = noon.Add(time.Minute + until)
+		s.refresh(later)
+		if until < missingTime {
+			answered(s, "first", false, later)
+		}
+	}
 	require.Nil(t, s.Migration)
 	s.observeClaim(claimOf("third", contract.StageClaim), later)
 	require.Equal(t, "third", s.Migration.Migration.UID)
+}
+
+// TestAnOlderMemoryAsksTheMigration that it has: it may have ended since.
+func TestAnOlderMemoryAsksTheMigration(t *testing.T) {
+	for name, o := range map[string]contract.VMIObservation{
+		"a new epoch":               {UID: "i", ResourceVersion: "9", Epoch: 2},
+		"one that may be lost, too": {UID: "i", ResourceVersion: "9", Epoch: 1, Again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := movable()
+			s.Epoch, s.ObjectEpoch = 1, 1
+			s.observeClaim(claimOf("x", contract.StageClaim), noon)
+			to, told, _ := s.nextAnswer(noon)
+			s.answered(to, told, true, noon)
+			s.observeVMI(o)
+			s.refreshClaim(noon.Add(time.Second))
+			to, _, due := s.nextAnswer(noon.Add(time.Second))
+			require.True(t, due)
+			require.Equal(t, "x", to.UID)
+		})
+	}
 }

@@ -78,7 +78,7 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 		return
 	}
 	if again || o.Again {
-		s.Migration.doubt()
+		s.Migration.askNow()
 	}
 	s.observeClaims(o, again)
 	was := s.VMI

@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 // cdiNamespace is where CDI's own pods run.
 const cdiNamespace = "cdi"
 
-// How long CDI may take. Its operator makes everything else, and renews its certificates: four processes start one
+// How long each step of CDI's may take. Its operator makes everything else, and renews its certificates: four processes start one
 // after the other.
 const (
 	cdiTime     = 4 * time.Minute
@@ -66,6 +67,10 @@ func (d Delivery) CDI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	controller, err := controllerOfCDI(images)
+	if err != nil {
+		return err
+	}
 	const namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: " + cdiNamespace + "}}"
 	for _, step := range []struct {
 		manifest string
@@ -76,7 +81,7 @@ func (d Delivery) CDI(ctx context.Context) error {
 		{cdiObject, []string{
 			"wait --for=condition=Available cdi/cdi",
 			// It is Available also while the operator replaces an earlier build of the others.
-			"wait --for=jsonpath={.spec.template.spec.containers[0].image}=" + controllerOfCDI(images) +
+			"wait --for=jsonpath={.spec.template.spec.containers[0].image}=" + controller +
 				" deployment/cdi-deployment",
 			"rollout status deployment/cdi-deployment",
 		}},
@@ -98,13 +103,13 @@ func (d Delivery) CDI(ctx context.Context) error {
 }
 
 // controllerOfCDI is the image of the process that fills claims.
-func controllerOfCDI(images []Image) string {
+func controllerOfCDI(images []Image) (string, error) {
 	for _, i := range images {
 		if i.Name == "cdi-controller" {
-			return i.Reference()
+			return i.Reference(), nil
 		}
 	}
-	return ""
+	return "", errors.New("no image cdi-controller was built")
 }
 
 // operatorOfCDI is the manifest of CDI's operator. There is no image of the cloner, which copies a claim's data through
