@@ -52,7 +52,7 @@ func rareStories() []Scenario {
 			Story: func(w *World) {
 				migrating(w, "copying")
 				w.forceComplete()
-				if w.fault == nil && w.Moved[key] == 0 {
+				if w.fault == nil && w.Chaos == (Chaos{}) && w.Moved[key] == 0 {
 					w.breakf("a person has asked for the end of the move, and it goes on")
 				}
 				w.Until(w.patience(), func() bool { // who was heard too early, or forgotten, asks again
