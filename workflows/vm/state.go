@@ -108,8 +108,8 @@ func (s *State) heard(epoch int64) bool {
 	return s.inEpoch(s.Heard(epoch))
 }
 
-// inEpoch is done at the first observation in a new epoch: what is said of the DataVolumes counts, whatever its version,
-// and the open transition is asked whether it is.
+// inEpoch is done at the first observation in a new epoch: what is said of the DataVolumes counts, whatever its
+// version, and the open transition is asked whether it is.
 func (s *State) inEpoch(fresh bool) bool {
 	if fresh {
 		s.TemplatesVersion = ""

@@ -14,8 +14,8 @@ const (
 	// it is still there.
 	askAgain = 5 * time.Minute
 	// missingTime is how long nobody answers for a migration that has not come to the hand-off before it counts as
-	// gone, and missingAsk how often it is asked meanwhile: where Temporal's database was lost or put back, its workflow
-	// is started again within a minute.
+	// gone, and missingAsk how often it is asked meanwhile: where Temporal's database was lost or put back, its
+	// workflow is started again within a minute.
 	missingTime = time.Minute
 	missingAsk  = missingTime / 2
 	// migrationEndTime is how long a migration may take to end when its instance is to go.

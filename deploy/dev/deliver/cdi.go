@@ -15,8 +15,8 @@ import (
 // cdiNamespace is where CDI's own pods run.
 const cdiNamespace = "cdi"
 
-// How long each step of CDI's may take. Its operator makes everything else, and renews its certificates: four processes start one
-// after the other.
+// How long each step of CDI's may take. Its operator makes everything else, and renews its certificates: four processes
+// start one after the other.
 const (
 	cdiTime     = 4 * time.Minute
 	cdiAwayTime = 2 * time.Minute
