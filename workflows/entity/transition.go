@@ -61,9 +61,6 @@ func (t *Transition) askAt() time.Time {
 	if t == nil || !t.Detached {
 		return time.Time{}
 	}
-	if t.Asked.IsZero() {
-		return t.Since
-	}
 	return t.Asked.Add(min(askFirst<<min(t.Asks, 4), askMost))
 }
 

@@ -13,11 +13,9 @@ const (
 	// askAgain is how long nothing is heard from the migration that has claimed the instance before it is asked whether
 	// it is still there.
 	askAgain = 5 * time.Minute
-	// missingTime is how long nobody answers for a migration that has not come to the hand-off before it counts as
-	// gone, and missingAsk how often it is asked meanwhile: where Temporal's database was lost or put back, its
-	// workflow is started again within a minute.
-	missingTime = time.Minute
-	missingAsk  = missingTime / 2
+	// missingAsk is how often one that has not come to the hand-off is asked while nobody answers for it: after
+	// orphanTime it counts as gone.
+	missingAsk = orphanTime / 2
 	// migrationEndTime is how long a migration may take to end when its instance is to go.
 	migrationEndTime = time.Minute
 )

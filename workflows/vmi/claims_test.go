@@ -430,7 +430,7 @@ func TestAClaimThatNobodyHoldsAnyMore(t *testing.T) {
 
 	s, later = claimed()
 	answered(s, "first", false, later)
-	for _, until := range []time.Duration{missingAsk, missingTime} {
+	for _, until := range []time.Duration{missingAsk, orphanTime} {
 		require.True(t, s.Stale, "it is read what there is")
 		s.Stale = false
 		s.refresh(later)
@@ -438,7 +438,7 @@ func TestAClaimThatNobodyHoldsAnyMore(t *testing.T) {
 		require.True(t, answered(s, "third", true, later).Again, "it may ask again")
 		later = noon.Add(time.Minute + until)
 		s.refresh(later)
-		if until < missingTime {
+		if until < orphanTime {
 			answered(s, "first", false, later)
 		}
 	}

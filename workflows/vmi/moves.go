@@ -152,7 +152,7 @@ func (s *State) refreshHolder(now time.Time) {
 		return
 	}
 	switch l := s.target(); {
-	case m.Stage == contract.StageClaim && now.Before(m.MissingSince.Add(missingTime)):
+	case m.Stage == contract.StageClaim && now.Before(m.MissingSince.Add(orphanTime)):
 	case m.Stage == contract.StageClaim:
 		s.Migration = nil
 	case l == nil && !s.left():
