@@ -12,37 +12,18 @@ import (
 
 // deliverVerbs are about virtflow in the cluster.
 func deliverVerbs() []*cobra.Command {
-	verb := func(use, short string, do func(context.Context, deliver.Delivery) error) *cobra.Command {
-		var overlay string
-		cmd := &cobra.Command{
-			Use: use, Short: short, Args: cobra.NoArgs,
-			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
-				return do(ctx, deliver.Delivery{Cluster: c, Out: os.Stdout, Overlay: overlay})
-			}),
-		}
-		cmd.Flags().StringVar(&overlay, "overlay", "", "an absolute path; see deploy/images --help")
-		return cmd
-	}
-	var off bool
-	cdi := verb("cdi", "Have CDI fill the claims of DataVolumes", func(ctx context.Context, d deliver.Delivery) error {
-		if off {
-			return d.WithoutCDI(ctx)
-		}
-		return d.CDI(ctx)
-	})
-	cdi.Flags().BoolVar(&off, "off", false, "take CDI away")
 	return []*cobra.Command{
-		cdi,
-		verb("images", "Build the images and import them into every node",
+		cdi(),
+		withOverlay("images", "Build the images and import them into every node",
 			func(ctx context.Context, d deliver.Delivery) error {
 				_, err := d.Images(ctx)
 				return err
 			}),
-		verb("deploy", "Build and import the images, apply the manifests, wait for the rollouts",
+		withOverlay("deploy", "Build and import the images, apply the manifests, wait for the rollouts",
 			func(ctx context.Context, d deliver.Delivery) error {
 				return d.Deploy(ctx)
 			}),
-		verb("demo", "Bring up the cluster and virtflow, and run a virtual machine",
+		withOverlay("demo", "Bring up the cluster and virtflow, and run a virtual machine",
 			func(ctx context.Context, d deliver.Delivery) error {
 				if err := d.Cluster.Up(ctx); err != nil {
 					return err
@@ -53,4 +34,33 @@ func deliverVerbs() []*cobra.Command {
 				return d.Demo(ctx)
 			}),
 	}
+}
+
+// withOverlay is a verb that builds virtflow's images.
+func withOverlay(use, short string, do func(context.Context, deliver.Delivery) error) *cobra.Command {
+	var overlay string
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
+			return do(ctx, deliver.Delivery{Cluster: c, Out: os.Stdout, Overlay: overlay})
+		}),
+	}
+	cmd.Flags().StringVar(&overlay, "overlay", "", "an absolute path; see deploy/images --help")
+	return cmd
+}
+
+func cdi() *cobra.Command {
+	var off bool
+	cmd := &cobra.Command{
+		Use: "cdi", Short: "Have CDI fill the claims of DataVolumes", Args: cobra.NoArgs,
+		RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
+			d := deliver.Delivery{Cluster: c, Out: os.Stdout}
+			if off {
+				return d.WithoutCDI(ctx)
+			}
+			return d.CDI(ctx)
+		}),
+	}
+	cmd.Flags().BoolVar(&off, "off", false, "take CDI away")
+	return cmd
 }

@@ -310,7 +310,11 @@ func TestNodeOutOfService(t *testing.T) {
 	require.Equal(t, old[0].pid, m.domains()[0].pid)
 
 	confirmed.untilLost()
-	kill(t, confirmed.domains()) // as pulling the plug would
+	// As pulling the plug would. The node worker goes first, or it would say that the guest has crashed, as it should,
+	// and the VM would be started elsewhere before anybody has said that the node is off.
+	kill(t, workersOn(t, node))
+	kill(t, confirmed.domains())
+	kill(t, old)
 	out, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed",
 		`{"actor": "alice", "reason": "pulled the plug"}`)
 	require.NoError(t, err, out)
@@ -319,7 +323,6 @@ func TestNodeOutOfService(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first.UID, now.UID, "it was said of the other VM only")
 
-	kill(t, old)
 	t.Cleanup(func() { _, _ = try("taint", "node", node, "node.kubernetes.io/out-of-service-") })
 	kubectl(t, "taint", "node", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 	second := m.untilAnother(first)

@@ -9,12 +9,15 @@
 //	capacity  as many VMs in hand as the machine needs to be busy: how many a second it can do
 //	load      many VMs at twice that rate, whatever becomes of those before; then all VMIs are deleted, and then all VMs
 //
+// With --restarts each process of the control plane is ended in turn while all of them run, before they are deleted.
+//
 // A table says what was found. The command fails when a property does not hold.
 //
 //	main.go      the flags
 //	run.go       the course of a run
 //	stage.go     VMs of one namespace: made, replaced, deleted
 //	machine.go   what is known of each VM, and what is waited for
+//	restart.go   processes that are ended while VMs run
 //	audit.go     requests to the API server, counted from its audit log
 //	events.go    Kubernetes events, counted
 //	lease.go     whether crdwatch has kept its lease

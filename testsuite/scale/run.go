@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -144,10 +145,11 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	if err != nil {
 		return err
 	}
-	defer func() {
+	kept := sync.OnceFunc(func() {
 		longest, changes := lease.sinceRenewed(time.Now())
 		r.found(renewed(longest), exactly("changes of the lease's holder", 0, changes))
-	}()
+	})
+	defer kept()
 	rate := r.Rate
 	if rate == 0 {
 		rate = 2 * capacity.perSecond()
@@ -175,6 +177,12 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	r.found(costs("requests for the deletion of a VMI, and the start of the next", rest.replace, replacements))
 	if err := s.nothingLost(ctx, "their replacement", rest.afterReplace); err != nil {
 		return err
+	}
+	if r.Restarts {
+		kept() // a restart of crdwatch changes it
+		if err := r.restarts(ctx, life, s); err != nil {
+			return err
+		}
 	}
 	if r.Keep {
 		return nil

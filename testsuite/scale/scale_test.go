@@ -226,3 +226,13 @@ func TestKubelet(t *testing.T) {
 	require.NoError(t, r.sync(t.Context(), ended))
 	require.Len(t, clients.Actions(), before, "its finalizer keeps it")
 }
+
+func TestWhatARestartHasDisturbed(t *testing.T) {
+	ready := func(uid string) *machine { return &machine{VM: true, VMI: true, Ready: true, Running: true, UID: uid} }
+	s := &stage{machines: map[string]*machine{"a": ready("1"), "b": ready("2"), "c": ready("3")}}
+	s.mark()
+	require.Zero(t, s.disturbed())
+	s.machines["b"].UID = "4" // replaced
+	s.machines["c"].Ready = false
+	require.Equal(t, 2, s.disturbed())
+}

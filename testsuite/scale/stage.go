@@ -259,7 +259,11 @@ func (s *stage) deleteAll(kind string) func(context.Context) error {
 }
 
 func (s *stage) kubectl(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"-n", s.namespace}, args...)...)
+	return kubectl(ctx, s.namespace, args...)
+}
+
+func kubectl(ctx context.Context, namespace string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"-n", namespace}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if out, err := cmd.Output(); err != nil {

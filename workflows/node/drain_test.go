@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // drains plays the drains of a node: each lasts a minute, and then answers with result.
@@ -232,4 +233,18 @@ func TestARepairCannotMakeUpADrain(t *testing.T) {
 	now.Open = &Drain{}
 	require.Error(t, sound(&was, &now))
 	require.Error(t, sound(&now, &was))
+}
+
+// TestAnOpenDrainIsAskedInANewEpoch whether it still is: the memory of it may be that of an older copy of Temporal's
+// database.
+func TestAnOpenDrainIsAskedInANewEpoch(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := State{Name: "n"}
+	s.observe(contract.NodeObservation{UID: "u", ResourceVersion: "1", Epoch: 1})
+	s.Open = &Drain{Transition: entity.Transition{Detached: true, Asked: now, Asks: 3}}
+	s.Open.Sent = s.progress()
+	s.observe(contract.NodeObservation{UID: "u", ResourceVersion: "2", Epoch: 1})
+	require.NotEqual(t, entity.ActAsk, s.draining(now).Action)
+	s.observe(contract.NodeObservation{UID: "u", ResourceVersion: "2", Epoch: 2})
+	require.Equal(t, entity.ActAsk, s.draining(now).Action)
 }

@@ -273,6 +273,21 @@ func TestObservationsInAnyOrder(t *testing.T) {
 	require.Empty(t, s.Replicas, "released")
 }
 
+// TestAnOpenTransitionIsAsked in a new epoch whether it still is: the memory of it may be that of an older copy of
+// Temporal's database.
+func TestAnOpenTransitionIsAsked(t *testing.T) {
+	s := settledState(1, running("a", 1))
+	o := *s.Set
+	o.Epoch = 1
+	s.observeSet(o)
+	s.Open = &Transition{Transition: entity.Transition{Detached: true, Asked: begin(), Asks: 3}}
+	s.observeSet(o)
+	require.NotEqual(t, entity.ActAsk, s.decide(begin()).Action)
+	o.Epoch = 2
+	s.observeSet(o)
+	require.Equal(t, entity.ActAsk, s.decide(begin()).Action)
+}
+
 func TestFoundReplacesWhatWasKnown(t *testing.T) {
 	s := settledState(2, running("a", 1), running("b", 1),
 		with(running("new", 1), func(r *contract.ReplicaObservation) {

@@ -283,6 +283,29 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
+// TestAnOpenTransitionIsAsked at once whether it still is, in a new epoch and when news of the VM come again: the memory
+// of it may be that of an older copy of Temporal's database.
+func TestAnOpenTransitionIsAsked(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, change := range map[string]func(*contract.VMObservation){
+		"nothing new": nil,
+		"a new epoch": func(o *contract.VMObservation) { o.Epoch = 2 },
+		"sent again":  func(o *contract.VMObservation) { o.Again = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := contract.VMObservation{UID: "u", ResourceVersion: "1", RunStrategy: "Always", Epoch: 1}
+			s := State{}
+			s.observeVM(o)
+			s.Open = &Transition{Transition: entity.Transition{Detached: true, Asked: now, Asks: 3}}
+			if change != nil {
+				change(&o)
+			}
+			s.observeVM(o)
+			require.Equal(t, change != nil, s.decide(now).Action == entity.ActAsk)
+		})
+	}
+}
+
 // meets has a patch meet that instead of what was seen last.
 func (s *State) meets(now contract.VMObservation) error {
 	return s.patched(contract.PatchVMInput{ResourceVersion: s.VM.ResourceVersion},

@@ -18,15 +18,16 @@ import (
 //go:embed cdi.go
 var cdiSource embed.FS
 
-// CDI lists the images of KubeVirt's Containerized Data Importer, of which the folder has the programs. They are the
-// local cluster's, when it is asked for them, so they are none of All.
+// CDI lists the images of KubeVirt's Containerized Data Importer, one for each of its programs in the folder. They are
+// the local cluster's, when it is asked for them, so they are none of All.
 func CDI(programs string) []Recipe {
 	var base cdiBase
 	var all []Recipe
-	for _, name := range []string{"cdi-operator", "cdi-apiserver", "cdi-controller", "cdi-uploadproxy", "cdi-importer",
-		"cdi-uploadserver"} {
+	found, _ := filepath.Glob(filepath.Join(programs, "cdi-*")) // the pattern is well-formed
+	for _, program := range found {
+		name := filepath.Base(program)
 		all = append(all, Recipe{Name: name, build: func(ctx context.Context, b *Builder) (Image, error) {
-			return base.above(ctx, b, name, filepath.Join(programs, name))
+			return base.above(ctx, b, name, program)
 		}})
 	}
 	return all
