@@ -19,10 +19,10 @@ import (
 // calls are virtflow's own requests about objects of a namespace: watches and lists apart, recorded events counted for
 // themselves.
 type calls struct {
-	Total  int
-	Events int
-	By     map[string]int
-	Failed map[string]int // by what was answered
+	Total  int            `json:"total"`
+	Events int            `json:"events"`
+	By     map[string]int `json:"by"`
+	Failed map[string]int `json:"failed"` // by what was answered
 }
 
 // count adds the requests in an audit log that were received since then.

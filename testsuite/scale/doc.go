@@ -21,6 +21,8 @@
 //	audit.go     requests to the API server, counted from its audit log
 //	events.go    Kubernetes events, counted
 //	lease.go     whether crdwatch has kept its lease
+//	processes.go what each process has used of the machine
+//	report.go    all that was measured, as a file
 //	findings.go  the properties, and the table
 //	nodes.go     simulated nodes: Node objects, their leases, and what a node's worker answers
 //	kubelet.go   simulated kubelets: pods that are bound to those nodes run, get ready and end

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -79,7 +80,12 @@ func printFindings(out io.Writer, findings []finding) (good bool) {
 	return good
 }
 
-// printStep writes what came of a step.
+// came notes what came of a step, and prints it.
+func (r *run) came(what string, s step) {
+	r.report.Steps = append(r.report.Steps, reported{What: what, step: s})
+	printStep(os.Stdout, what, s)
+}
+
 func printStep(out io.Writer, what string, s step) {
 	n := len(s.Took)
 	if n == 0 {
@@ -94,6 +100,7 @@ func printStep(out io.Writer, what string, s step) {
 			fmt.Fprintf(out, "scale:   %8.2f  %s\n", float64(sums[k])/float64(n), k)
 		}
 	}
+	s.Used.print(out, n)
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

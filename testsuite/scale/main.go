@@ -32,6 +32,7 @@ type options struct {
 	Keep     bool          // leaves the namespaces
 	System   string        // virtflow's own namespace
 	Audit    string        // the API server's audit log
+	Out      string        // file for what was measured
 }
 
 func command() *cobra.Command {
@@ -53,6 +54,7 @@ func command() *cobra.Command {
 				"end each process of the control plane in turn while all VMs run, and see what it costs")
 			f.BoolVar(&o.Keep, "keep", false, "leave the VMs there at the end (the simulated nodes go)")
 			f.StringVar(&o.System, "system", "virtflow", "namespace that virtflow runs in")
+			f.StringVar(&o.Out, "out", "", "a file for what was measured, as JSON: see testsuite/scale/plots")
 			f.StringVar(&o.Audit, "audit-log", "", "the API server's audit log")
 		}, func(ctx context.Context, p *process.Process) error {
 			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 {

@@ -33,6 +33,7 @@ type run struct {
 	stop              []func() // the simulated nodes' workers
 	stages            []*stage
 	findings          []finding
+	report            report
 }
 
 // errProperty says that the table has a property that does not hold.
@@ -46,6 +47,9 @@ func (r *run) all(ctx context.Context) error {
 	err := r.course(ctx, life)
 	if err != nil {
 		r.found(stopped(err))
+	}
+	if r.Out != "" {
+		err = errors.Join(err, r.report.write(r.Out))
 	}
 	if !printFindings(os.Stdout, r.findings) {
 		return errProperty
@@ -103,7 +107,7 @@ func (r *run) rest(ctx, life context.Context) (out restful, err error) {
 		*step.out, err = s.step(ctx, step.what, step.want, func(ctx context.Context) error {
 			return s.atATime(ctx, 1, step.act)
 		})
-		printStep(os.Stdout, "at rest, "+step.what, *step.out)
+		r.came("at rest, "+step.what, *step.out)
 		if err != nil {
 			return out, err
 		}
@@ -126,7 +130,7 @@ func (r *run) capacity(ctx, life context.Context) (step, error) {
 	out, err := s.step(ctx, "start", started, func(ctx context.Context) error {
 		return s.atATime(ctx, r.InHand, s.makeVM)
 	})
-	printStep(os.Stdout, fmt.Sprintf("%d in hand, start", r.InHand), out)
+	r.came(fmt.Sprintf("%d in hand, start", r.InHand), out)
 	if err != nil {
 		return out, err
 	}
@@ -157,7 +161,7 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	starts, err := s.step(ctx, "start", started, func(ctx context.Context) error {
 		return s.atRate(ctx, rate, s.makeVM)
 	})
-	printStep(os.Stdout, fmt.Sprintf("%.1f a second, start", rate), starts)
+	r.came(fmt.Sprintf("%.1f a second, start", rate), starts)
 	r.found(exactly("VMs that run", r.Count, len(starts.Took)), s.failed())
 	if err != nil {
 		return err
@@ -169,7 +173,7 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	}
 
 	replacements, err := s.step(ctx, "kubectl delete vmi --all", replaced, s.deleteAll("vmi"))
-	printStep(os.Stdout, "kubectl delete vmi --all", replacements)
+	r.came("kubectl delete vmi --all", replacements)
 	r.found(exactly("VMs that run again after kubectl delete vmi --all", r.Count, len(replacements.Took)), s.failed())
 	if err != nil {
 		return err
@@ -188,7 +192,7 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 		return nil
 	}
 	removals, err := s.step(ctx, "kubectl delete vm --all", gone, s.deleteAll("vm"))
-	printStep(os.Stdout, "kubectl delete vm --all", removals)
+	r.came("kubectl delete vm --all", removals)
 	r.found(exactly("VMs that are gone after kubectl delete vm --all", r.Count, len(removals.Took)))
 	if err != nil {
 		return err

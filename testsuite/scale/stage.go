@@ -37,10 +37,12 @@ type stage struct {
 
 // step is what came of one step of a stage.
 type step struct {
-	Took  []time.Duration // each VM's, sorted
-	Whole time.Duration   // from the first request until the last VM had done it
-	Asked time.Duration   // until the last request was answered
-	Calls calls
+	Took  []time.Duration `json:"took"`  // each VM's, sorted
+	Done  []time.Duration `json:"done"`  // each VM's, from the first request, sorted
+	Whole time.Duration   `json:"whole"` // from the first request until the last VM had done it
+	Asked time.Duration   `json:"asked"` // until the last request was answered
+	Calls calls           `json:"calls"`
+	Used  usage           `json:"used"` // until no more was asked of the API server
 }
 
 // perSecond is how many VMs a second have done it.
@@ -130,6 +132,10 @@ func (s *stage) step(
 ) (step, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Patience, fmt.Errorf("not within %s", s.Patience))
 	defer cancel()
+	before, err := measure()
+	if err != nil {
+		return step{}, err
+	}
 	s.mu.Lock()
 	began := time.Now()
 	for _, m := range s.machines {
@@ -137,7 +143,7 @@ func (s *stage) step(
 	}
 	s.want, s.left = want, s.count
 	s.mu.Unlock()
-	err := act(ctx)
+	err = act(ctx)
 	out := step{Asked: time.Since(began)}
 	if err == nil {
 		err = s.until(ctx, func() bool { return s.left == 0 })
@@ -146,15 +152,21 @@ func (s *stage) step(
 	for _, m := range s.machines {
 		if !m.done.IsZero() {
 			out.Took = append(out.Took, m.done.Sub(m.asked))
+			out.Done = append(out.Done, m.done.Sub(began))
 			out.Whole = max(out.Whole, m.done.Sub(began))
 		}
 	}
 	s.mu.Unlock()
 	slices.Sort(out.Took)
+	slices.Sort(out.Done)
 	if err != nil {
 		return out, fmt.Errorf("%s in %s: %d of %d VMs: %w", what, s.namespace, len(out.Took), s.count, err)
 	}
-	out.Calls, err = s.settled(ctx, began)
+	if out.Calls, err = s.settled(ctx, began); err != nil {
+		return out, err
+	}
+	now, err := measure()
+	out.Used = now.since(before)
 	return out, err
 }
 

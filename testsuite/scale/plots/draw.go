@@ -1,0 +1,104 @@
+package main
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+)
+
+// picture is a plot and its size.
+type picture struct {
+	*plot.Plot
+	width, height vg.Length
+}
+
+func (p *picture) write(file string) error { return p.Save(p.width, p.height, file) }
+
+func newPicture(title, x, y string) *picture {
+	p := &picture{Plot: plot.New(), width: 18 * vg.Centimeter, height: 9 * vg.Centimeter}
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.Legend.Top = true
+	p.Add(plotter.NewGrid())
+	return p
+}
+
+// progress is how many VMs had done a step after how long.
+func progress(steps []step) (*picture, error) {
+	p := newPicture("VMs that have done it", "seconds", "VMs")
+	p.Legend.Top, p.Y.Min = false, 0
+	for i, s := range steps {
+		points := make(plotter.XYs, len(s.Done))
+		for n, at := range s.Done {
+			points[n] = plotter.XY{X: at.Seconds(), Y: float64(n + 1)}
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return nil, err
+		}
+		line.Color, line.Width = plotutil.Color(i), vg.Points(2)
+		p.Add(line)
+		p.Legend.Add(s.What, line)
+	}
+	return p, nil
+}
+
+// requests is what each VM has cost the API server, by verb and resource.
+func requests(steps []step) (*picture, error) {
+	return bars("Requests about each VM, events apart", "requests", steps, func(s step) map[string]float64 {
+		out := map[string]float64{}
+		for what, n := range s.Calls.By {
+			out[what] = float64(n) / float64(len(s.Done))
+		}
+		return out
+	})
+}
+
+// processes is how much processor time each VM has taken, by program.
+func processes(steps []step) (*picture, error) {
+	return bars("Processor time for each VM, all else that goes on included", "milliseconds", steps,
+		func(s step) map[string]float64 {
+			out := map[string]float64{}
+			for program, u := range s.Used {
+				out[program] = 1000 * u.CPU / float64(len(s.Done))
+			}
+			return out
+		})
+}
+
+// bars has a group of bars for each name that a step has a figure of, from the smallest at the bottom.
+func bars(title, unit string, steps []step, figures func(step) map[string]float64) (*picture, error) {
+	sums := map[string]float64{}
+	for _, s := range steps {
+		for name, f := range figures(s) {
+			sums[name] += f
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sums[a], sums[b]), cmp.Compare(a, b))
+	})
+	const thick = 6 // points
+	p := newPicture(title, unit, "")
+	p.height = vg.Points(float64(thick*(len(steps)+1)*len(names)) + 120)
+	p.Legend.Top, p.X.Min = false, 0
+	for i, s := range steps {
+		values, found := make(plotter.Values, len(names)), figures(s)
+		for n, name := range names {
+			values[n] = found[name]
+		}
+		chart, err := plotter.NewBarChart(values, vg.Points(thick))
+		if err != nil {
+			return nil, err
+		}
+		chart.Horizontal, chart.Color, chart.LineStyle.Width = true, plotutil.Color(i), 0
+		chart.Offset = vg.Points(thick * (float64(len(steps)-1)/2 - float64(i)))
+		p.Add(chart)
+		p.Legend.Add(s.What, chart)
+	}
+	p.NominalY(names...)
+	return p, nil
+}
