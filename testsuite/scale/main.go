@@ -28,6 +28,7 @@ type options struct {
 	InHand   int           // how many of those are started at a time
 	Nodes    int           // simulated nodes
 	Patience time.Duration // how long the slowest of a step may take
+	Replace  bool          // deletes all VMIs, too
 	Restarts bool          // ends each process while all VMs run
 	Keep     bool          // leaves the namespaces
 	System   string        // virtflow's own namespace
@@ -50,6 +51,7 @@ func command() *cobra.Command {
 			f.IntVar(&o.Nodes, "nodes", 20, "how many nodes are simulated")
 			f.DurationVar(&o.Patience, "patience", 15*time.Minute,
 				"how long a step may take, until the last VM has done it")
+			f.BoolVar(&o.Replace, "replace", true, "delete all VMIs, and wait until all VMs run again")
 			f.BoolVar(&o.Restarts, "restarts", false,
 				"end each process of the control plane in turn while all VMs run, and see what it costs")
 			f.BoolVar(&o.Keep, "keep", false, "leave the VMs there at the end (the simulated nodes go)")

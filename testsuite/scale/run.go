@@ -172,15 +172,10 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 		return err
 	}
 
-	replacements, err := s.step(ctx, "kubectl delete vmi --all", replaced, s.deleteAll("vmi"))
-	r.came("kubectl delete vmi --all", replacements)
-	r.found(exactly("VMs that run again after kubectl delete vmi --all", r.Count, len(replacements.Took)), s.failed())
-	if err != nil {
-		return err
-	}
-	r.found(costs("requests for the deletion of a VMI, and the start of the next", rest.replace, replacements))
-	if err := s.nothingLost(ctx, "their replacement", rest.afterReplace); err != nil {
-		return err
+	if r.Replace {
+		if err := r.replace(ctx, s, rest); err != nil {
+			return err
+		}
 	}
 	if r.Restarts {
 		kept() // a restart of crdwatch changes it
@@ -199,6 +194,18 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	}
 	r.found(costs("requests for the deletion of a VM", rest.remove, removals))
 	return errors.Join(s.nothingLost(ctx, "their deletion", rest.afterRemove), s.noPods(ctx))
+}
+
+// replace deletes the instances of all VMs, which are to run again.
+func (r *run) replace(ctx context.Context, s *stage, rest restful) error {
+	replacements, err := s.step(ctx, "kubectl delete vmi --all", replaced, s.deleteAll("vmi"))
+	r.came("kubectl delete vmi --all", replacements)
+	r.found(exactly("VMs that run again after kubectl delete vmi --all", r.Count, len(replacements.Took)), s.failed())
+	if err != nil {
+		return err
+	}
+	r.found(costs("requests for the deletion of a VMI, and the start of the next", rest.replace, replacements))
+	return s.nothingLost(ctx, "their replacement", rest.afterReplace)
 }
 
 func (r *run) newNamedStage(ctx, life context.Context, name string, count int) (*stage, error) {
