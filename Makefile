@@ -16,8 +16,8 @@ DEV := go run -C deploy/dev -trimpath -buildvcs=false .
 TEST_PACKAGES ?= ./...
 TEST_FLAGS ?=
 # Modules of their own, whose tests run with all others: their dependencies are none of the product's.
-# They read files outside their module, which the cache of test results does not notice.
-TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen deploy/dev deploy/dev/parts/storage testsuite/manifests)
+# Some read files outside their module, which the cache of test results does not notice.
+TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots)
 E2E_FLAGS ?=
 
 ##@ The local cluster
@@ -129,7 +129,7 @@ e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nod
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 4h -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 # golangci-lint looks at one module at a time.
-LINT_MODULES ?= deploy/crds/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/temporal
+LINT_MODULES ?= deploy/crds/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots testsuite/temporal
 
 SCALE ?=
 
@@ -138,6 +138,10 @@ scale: ## Load the local cluster's control plane with 1,000 VMs on simulated nod
 	@eval "$$($(DEV) env)"; go run -trimpath -buildvcs=false ./testsuite/scale $(SCALE) \
 	  --temporal-address "$$TEMPORAL_ADDRESS" --temporal-namespace "$$TEMPORAL_NAMESPACE" --temporal-tls-server-name "$$TEMPORAL_TLS_SERVER_NAME" \
 	  --temporal-tls-ca "$$TEMPORAL_TLS_CA" --temporal-tls-cert "$$TEMPORAL_TLS_CERT" --temporal-tls-key "$$TEMPORAL_TLS_KEY"
+
+.PHONY: scale-plots
+scale-plots: ## Draw what make scale has measured (IN=file, given to it as SCALE='--out file') into docs/images. 5 s.
+	@go run -C testsuite/scale/plots . -in "$(abspath $(IN))" -out "$(CURDIR)/docs/images"
 
 .PHONY: lint
 lint: ## golangci-lint with the import walls, and workflowcheck. 2 minutes; the first time 2 more, to build them.

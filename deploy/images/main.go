@@ -61,7 +61,11 @@ func command() *cobra.Command {
 			Short: "Builds the images of CDI, whose programs are in a folder, and prints lines like build",
 			Args:  cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return build(cmd.Context(), recipes.CDI(args[0]), "")
+				chosen, err := recipes.CDI(args[0])
+				if err != nil {
+					return err
+				}
+				return build(cmd.Context(), chosen, "")
 			},
 		},
 		&cobra.Command{

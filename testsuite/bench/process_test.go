@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,10 +29,9 @@ import (
 )
 
 const (
-	own        = "virtflow" // namespace
-	service    = "virtflow-api-server.virtflow.svc"
-	startTime  = time.Minute
-	kernelTick = 10 * time.Millisecond
+	own       = "virtflow" // namespace
+	service   = "virtflow-api-server.virtflow.svc"
+	startTime = time.Minute
 )
 
 // process is the api-server's program as it is deployed, in front of a Kubernetes API server in memory.
@@ -156,34 +156,24 @@ func (p *process) ask(path string) (int, error) {
 	return a.StatusCode, err
 }
 
-// memory is a figure of the process in /proc, in MB of 10⁶ bytes: VmRSS, or VmHWM for the most so far.
-func (p *process) memory(b testing.TB, name string) float64 {
+// memory is what the process has resident, now and at most so far, in MB of 10⁶ bytes.
+func (p *process) memory(b testing.TB) (now, most float64) {
 	b.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	proc, err := procfs.NewProc(p.pid)
 	require.NoError(b, err)
-	for line := range strings.Lines(string(status)) {
-		var kib float64
-		if n, _ := fmt.Sscanf(line, name+": %f kB", &kib); n == 1 {
-			return kib * 1024 / 1e6
-		}
-	}
-	b.Fatalf("no %s in %s", name, status)
-	return 0
+	status, err := proc.NewStatus()
+	require.NoError(b, err)
+	return float64(status.VmRSS) / 1e6, float64(status.VmHWM) / 1e6
 }
 
 // cpu is the processor time that the process has spent so far.
 func (p *process) cpu(b testing.TB) time.Duration {
 	b.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	proc, err := procfs.NewProc(p.pid)
 	require.NoError(b, err)
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	var ticks int
-	for _, f := range fields[11:13] { // user and system, which proc(5) counts as 14 and 15
-		n, err := strconv.Atoi(f)
-		require.NoError(b, err)
-		ticks += n
-	}
-	return time.Duration(ticks) * kernelTick
+	stat, err := proc.Stat()
+	require.NoError(b, err)
+	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
 // cluster adds to the API server in memory what only this process asks for: discovery, its own webhook configurations

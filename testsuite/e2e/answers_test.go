@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -125,22 +125,18 @@ func instanceOf(vm string) string {
 	return b.String()
 }
 
-// processorTime is what all processes of a program have spent so far, in the kernel's ticks of 10 ms.
+// processorTime is what all processes of a program have spent so far.
 func processorTime(t *testing.T, name string) time.Duration {
 	t.Helper()
 	all := program(name)
 	require.NotEmpty(t, all)
-	var ticks int
+	var seconds float64
 	for _, p := range all {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+		process, err := procfs.NewProc(p.pid)
 		require.NoError(t, err)
-		// The second field is the name in brackets; the fourteenth and fifteenth are the times.
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		for _, f := range fields[11:13] {
-			n, err := strconv.Atoi(f)
-			require.NoError(t, err)
-			ticks += n
-		}
+		stat, err := process.Stat()
+		require.NoError(t, err)
+		seconds += stat.CPUTime()
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond
+	return time.Duration(seconds * float64(time.Second))
 }

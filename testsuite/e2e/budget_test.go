@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -154,15 +155,12 @@ func residents() string {
 	for _, name := range []string{"crdwatch", "control-worker", "api-server", "node-gateway", "node-worker", "launcher",
 		"libvirtd", "qemu-system-x86_64", "virtflow-temporal"} {
 		for _, p := range program(name) {
-			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+			process, err := procfs.NewProc(p.pid)
 			if err != nil {
 				continue
 			}
-			for _, l := range strings.Split(string(status), "\n") {
-				var kib int
-				if n, _ := fmt.Sscanf(l, "VmRSS: %d kB", &kib); n == 1 {
-					fmt.Fprintf(&b, "  %4d MiB  %s\n", kib/1024, name)
-				}
+			if stat, err := process.Stat(); err == nil {
+				fmt.Fprintf(&b, "  %4d MiB  %s\n", stat.ResidentMemory()>>20, name)
 			}
 		}
 	}

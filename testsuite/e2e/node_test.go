@@ -314,7 +314,6 @@ func TestNodeOutOfService(t *testing.T) {
 	// and the VM would be started elsewhere before anybody has said that the node is off.
 	kill(t, workersOn(t, node))
 	kill(t, confirmed.domains())
-	kill(t, old)
 	out, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed",
 		`{"actor": "alice", "reason": "pulled the plug"}`)
 	require.NoError(t, err, out)
@@ -323,6 +322,9 @@ func TestNodeOutOfService(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first.UID, now.UID, "it was said of the other VM only")
 
+	require.Equal(t, old[0].pid, m.domains()[0].pid)
+
+	kill(t, old)
 	t.Cleanup(func() { _, _ = try("taint", "node", node, "node.kubernetes.io/out-of-service-") })
 	kubectl(t, "taint", "node", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 	second := m.untilAnother(first)

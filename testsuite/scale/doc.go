@@ -7,9 +7,10 @@
 //
 //	rest      a few VMs, one at a time: what each step costs the API server, and which events it records
 //	capacity  as many VMs in hand as the machine needs to be busy: how many a second it can do
-//	load      many VMs at twice that rate, whatever becomes of those before; then all VMIs are deleted, and then all VMs
+//	load      many VMs at twice that rate, whatever becomes of those before; then all VMIs are deleted (unless
+//	          --replace=false), and then all VMs
 //
-// With --restarts each process of the control plane is ended in turn while all of them run, before they are deleted.
+// With --restarts the programs of the control plane are killed in turn while all of them run, before they are deleted.
 //
 // A table says what was found. The command fails when a property does not hold.
 //
@@ -17,12 +18,12 @@
 //	run.go       the course of a run
 //	stage.go     VMs of one namespace: made, replaced, deleted
 //	machine.go   what is known of each VM, and what is waited for
-//	restart.go   processes that are ended while VMs run
+//	restart.go   programs that are killed while VMs run
 //	audit.go     requests to the API server, counted from its audit log
 //	events.go    Kubernetes events, counted
 //	lease.go     whether crdwatch has kept its lease
-//	processes.go what each process has used of the machine
-//	report.go    all that was measured, as a file
+//	usage.go     what each program has used of the machine
+//	report.go    what was measured, as a file
 //	findings.go  the properties, and the table
 //	nodes.go     simulated nodes: Node objects, their leases, and what a node's worker answers
 //	kubelet.go   simulated kubelets: pods that are bound to those nodes run, get ready and end

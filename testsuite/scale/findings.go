@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -22,13 +21,28 @@ const (
 
 // finding is one property: what was measured, and whether that is good.
 type finding struct {
-	Property, Limit, Measured string
-	Good                      bool
+	Property string `json:"property"`
+	Limit    string `json:"limit"`
+	Measured string `json:"measured"`
+	Good     bool   `json:"good"`
 }
 
 func exactly(property string, limit, measured int) finding {
 	return finding{Property: property, Limit: fmt.Sprintf("= %d", limit), Measured: fmt.Sprint(measured),
 		Good: measured == limit}
+}
+
+func atMost(property string, limit, measured float64) finding {
+	return finding{Property: property, Limit: fmt.Sprintf("≤ %.2f", limit), Measured: fmt.Sprintf("%.2f", measured),
+		Good: measured <= limit}
+}
+
+func yes(property string, is bool) finding {
+	f := finding{Property: property, Limit: "yes", Measured: "no", Good: is}
+	if is {
+		f.Measured = "yes"
+	}
+	return f
 }
 
 // costs compares the requests of a step under load with those at rest, each VM's.
@@ -80,12 +94,7 @@ func printFindings(out io.Writer, findings []finding) (good bool) {
 	return good
 }
 
-// came notes what came of a step, and prints it.
-func (r *run) came(what string, s step) {
-	r.report.Steps = append(r.report.Steps, reported{What: what, step: s})
-	printStep(os.Stdout, what, s)
-}
-
+// printStep writes what came of a step.
 func printStep(out io.Writer, what string, s step) {
 	n := len(s.Took)
 	if n == 0 {
@@ -100,7 +109,7 @@ func printStep(out io.Writer, what string, s step) {
 			fmt.Fprintf(out, "scale:   %8.2f  %s\n", float64(sums[k])/float64(n), k)
 		}
 	}
-	s.Used.print(out, n)
+	printUsage(out, s.Used, n)
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

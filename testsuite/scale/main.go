@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -29,7 +30,8 @@ type options struct {
 	Nodes    int           // simulated nodes
 	Patience time.Duration // how long the slowest of a step may take
 	Replace  bool          // deletes all VMIs, too
-	Restarts bool          // ends each process while all VMs run
+	Restarts bool          // kills each program while all VMs run
+	Resume   string        // namespace of the VMs of an earlier run
 	Keep     bool          // leaves the namespaces
 	System   string        // virtflow's own namespace
 	Audit    string        // the API server's audit log
@@ -53,10 +55,13 @@ func command() *cobra.Command {
 				"how long a step may take, until the last VM has done it")
 			f.BoolVar(&o.Replace, "replace", true, "delete all VMIs, and wait until all VMs run again")
 			f.BoolVar(&o.Restarts, "restarts", false,
-				"end each process of the control plane in turn while all VMs run, and see what it costs")
+				"kill the programs of the control plane in turn while all VMs run, and see what it costs")
+			f.StringVar(&o.Resume, "resume", "",
+				"go on with the VMs in this namespace, which a run with --keep has left or one that was cut off: none "+
+					"are made, nor replaced")
 			f.BoolVar(&o.Keep, "keep", false, "leave the VMs there at the end (the simulated nodes go)")
 			f.StringVar(&o.System, "system", "virtflow", "namespace that virtflow runs in")
-			f.StringVar(&o.Out, "out", "", "a file for what was measured, as JSON: see testsuite/scale/plots")
+			f.StringVar(&o.Out, "out", "", "a file for what was measured, as JSON (make scale-plots draws it)")
 			f.StringVar(&o.Audit, "audit-log", "", "the API server's audit log")
 		}, func(ctx context.Context, p *process.Process) error {
 			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 {
@@ -79,13 +84,23 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var out io.Writer
+			if o.Out != "" {
+				file, err := os.Create(o.Out)
+				if err != nil {
+					return fmt.Errorf("--out: %w", err)
+				}
+				defer file.Close() //nolint:errcheck // what is written to it is not buffered
+				out = file
+			}
 			engine, err := temporal.Dial(ctx, p.Log, nil, "scale")
 			if err != nil {
 				return err
 			}
 			defer engine.Close()
 			return (&run{options: o, kubernetes: clients, kubevirt: kv, temporal: engine,
-				temporalNamespace: temporal.Namespace, log: p.Log}).all(ctx)
+				temporalNamespace: temporal.Namespace, log: p.Log, out: out,
+				report: report{Began: time.Now(), Options: o}}).all(ctx)
 		})
 	_ = cmd.Flags().Set("metrics-address", "")
 	_ = cmd.Flags().Set("log-level", "error")

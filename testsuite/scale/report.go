@@ -3,25 +3,37 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"time"
 )
 
 // report is what a run has measured. Durations are in nanoseconds.
 type report struct {
-	Steps []reported `json:"steps"`
+	Began    time.Time  `json:"began"`
+	Options  options    `json:"options"`
+	Steps    []reported `json:"steps"`
+	Restarts []restart  `json:"restarts,omitempty"`
+	Findings []finding  `json:"findings"`
 }
 
+// reported is a step of one of the stages rest, capacity and load.
 type reported struct {
-	What string `json:"what"`
+	Stage string `json:"stage"`
+	What  string `json:"what"`
 	step
 }
 
-func (r report) write(file string) error {
-	b, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return fmt.Errorf("writing down what was measured: %w", err)
-	}
-	if err := os.WriteFile(file, b, 0o644); err != nil {
+// record keeps what came of a step, and prints it.
+func (r *run) record(stage, what string, s step) {
+	r.report.Steps = append(r.report.Steps, reported{Stage: stage, What: what, step: s})
+	printStep(os.Stdout, stage+", "+what, s)
+}
+
+func (r report) write(out io.Writer) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", " ")
+	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("writing down what was measured: %w", err)
 	}
 	return nil

@@ -2,109 +2,171 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
-// restartable is a process of the control plane, and how it is ended so that it is started again.
-type restartable struct {
-	name string
-	end  func(*run, context.Context) error
+// restartables are the programs that are killed, one after the other: those that stand between a user's request and a
+// node, but for etcd and the scheduler.
+var restartables = []string{"crdwatch", "control-worker", "api-server", "virtflow-temporal", "kube-apiserver"}
+
+// restart is what the restart of a program has cost.
+type restart struct {
+	Program  string                    `json:"program"`
+	Answered time.Duration             `json:"answered"` // from the kill until a VM could be made
+	Started  time.Duration             `json:"started"`  // until that VM ran
+	Calls    calls                     `json:"calls"`    // about all other VMs
+	Used     map[string]processes.Used `json:"used"`     // until no more was asked of the API server
 }
 
-// restartables are all that virtflow's users wait for, in the order in which they are ended. Of virtflow's own, every
-// replica is.
-var restartables = []restartable{
-	{"crdwatch", endPods("virtflow-crdwatch")},
-	{"control-worker", endPods("virtflow-control-worker")},
-	{"api-server", endPods("virtflow-api-server")},
-	{"temporal", endSupervised("temporal")},
-	{"kube-apiserver", endSupervised("kube-apiserver")},
-}
-
-func endPods(name string) func(*run, context.Context) error {
-	return func(r *run, ctx context.Context) error {
-		return kubectl(ctx, r.System, "delete", "pods", "-l", "app.kubernetes.io/name="+name, "--grace-period=1",
-			"--wait=false")
-	}
-}
-
-// endSupervised kills a process that the local cluster runs beside the nodes.
-func endSupervised(name string) func(*run, context.Context) error {
-	return func(_ *run, ctx context.Context) error {
-		out, err := exec.CommandContext(ctx, "go", "run", "-C", "deploy/dev", "-trimpath", "-buildvcs=false", ".",
-			"kill", name).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("killing %s: %w: %s", name, err, out)
-		}
-		return nil
-	}
-}
-
-// restarts ends each process in turn while all VMs of a stage run, and has one more VM made at once: until it runs is
+// restarts kills each program in turn while all VMs of a stage run, and has one more VM made at once: until it runs is
 // what a user waits. Nothing may become of the others.
 func (r *run) restarts(ctx, life context.Context, s *stage) error {
-	for _, p := range restartables {
-		probe, err := r.newNamedStage(ctx, life, "restart-"+p.name, 1)
-		if err != nil {
-			return err
-		}
-		s.mark()
-		began := time.Now()
-		if err := p.end(r, ctx); err != nil {
-			return err
-		}
-		took, err := probe.step(ctx, "start", started, func(ctx context.Context) error {
-			return probe.atATime(ctx, 1, probe.makeVMOnceServed)
-		})
-		if err != nil {
-			return fmt.Errorf("after the restart of %s: %w", p.name, err)
-		}
-		calls, err := s.settled(ctx, began)
-		if err != nil {
-			return err
-		}
-		n := float64(s.count)
-		fmt.Fprintf(os.Stdout, "scale: restart of %s with %d VMs: one that is made at once runs after %s; "+
-			"%.3f requests and %.3f events about each of the others\n", p.name, s.count, round(took.Whole),
-			float64(calls.Total)/n, float64(calls.Events)/n)
-		r.found(exactly("VMs that the restart of "+p.name+" has stopped or replaced", 0, s.disturbed()), s.failed())
+	before, err := s.starts(ctx)
+	if err != nil {
+		return err
 	}
+	probes, err := r.newNamedStage(ctx, life, "restart", len(restartables))
+	if err != nil {
+		return err
+	}
+	for i, program := range restartables {
+		if err := s.restart(ctx, probes, probes.names()[i], program); err != nil {
+			return fmt.Errorf("the restart of %s: %w", program, err)
+		}
+	}
+	after, err := s.starts(ctx)
+	r.found(exactly("starts of VMs, as workflows, after the restarts", before, after))
+	return err
+}
+
+// restart kills a program, and waits until another one does its work and has no more to do.
+func (s *stage) restart(ctx context.Context, probes *stage, probe, program string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Patience, fmt.Errorf("not within %s", s.Patience))
+	defer cancel()
+	instances, err := s.instances(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := processes.Running(programs...)
+	if err != nil {
+		return err
+	}
+	old, err := processes.Running(program)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for _, p := range old {
+		if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
+			return fmt.Errorf("killing process %d: %w", p.PID, err)
+		}
+	}
+	out := restart{Program: program}
+	if err := probes.makeVMOnceServed(ctx, probe); err != nil {
+		return err
+	}
+	out.Answered = time.Since(began)
+	if err := probes.untilRuns(ctx, probe); err != nil {
+		return err
+	}
+	out.Started = time.Since(began)
+	if out.Calls, err = s.settled(ctx, began); err != nil {
+		return err
+	}
+	now, err := processes.Running(programs...)
+	if err != nil {
+		return err
+	}
+	out.Used = processes.Since(all, now)
+	anew, err := processes.Running(program)
+	if err != nil {
+		return err
+	}
+	left, err := s.instances(ctx)
+	if err != nil {
+		return err
+	}
+	s.restarted(out)
+	s.found(yes("another "+program+" runs", processes.Replaced(old, anew)),
+		exactly("VMs that the restart of "+program+" has stopped or replaced", 0, disturbed(instances, left)),
+		atMost("requests about each of them", mostRestartCalls, float64(out.Calls.Total)/float64(s.count)))
 	return nil
+}
+
+// mostRestartCalls is how many requests about each VM a restart may cost: some are under way when it comes.
+const mostRestartCalls = 0.1
+
+func (s *stage) restarted(out restart) {
+	s.report.Restarts = append(s.report.Restarts, out)
+	fmt.Printf("scale: restart of %s with %d VMs: another one is made after %s and runs after %s; %d requests and %d "+
+		"events about the others\n", out.Program, s.count, round(out.Answered), round(out.Started), out.Calls.Total,
+		out.Calls.Events)
+	printUsage(os.Stdout, out.Used, 1)
 }
 
 // makeVMOnceServed makes a VM as soon as the API server and the webhooks answer.
 func (s *stage) makeVMOnceServed(ctx context.Context, name string) error {
-	var last error
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		last = s.makeVM(ctx, name)
-		return last == nil, nil
+	return s.poll(ctx, func(ctx context.Context) (bool, error) {
+		err := s.makeVM(ctx, name)
+		switch {
+		case err == nil, apierrors.IsAlreadyExists(err): // the answer to the request before was lost
+			return true, nil
+		case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+			return false, err
+		}
+		return false, nil
 	})
+}
+
+// untilRuns asks again and again: what follows the API server's events may have to connect anew first.
+func (s *stage) untilRuns(ctx context.Context, name string) error {
+	return s.poll(ctx, func(ctx context.Context) (bool, error) {
+		vm, err := s.kubevirt.VMs(s.namespace).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && vm.Status.Ready, nil
+	})
+}
+
+func (s *stage) poll(ctx context.Context, done wait.ConditionWithContextFunc) error {
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, done)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// instances are the UIDs of the VMIs that run, as the API server has them.
+func (s *stage) instances(ctx context.Context) (map[string]bool, error) {
+	list, err := s.kubevirt.VMIs(s.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("%w: %w", err, last)
+		return nil, fmt.Errorf("listing VMIs: %w", err)
 	}
-	return nil
+	out := map[string]bool{}
+	for _, vmi := range list.Items {
+		if vmi.Status.Phase == kubevirt.Running && vmi.DeletionTimestamp == nil {
+			out[string(vmi.UID)] = true
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no VMI runs")
+	}
+	return out, nil
 }
 
-// mark remembers which instance each VM has.
-func (s *stage) mark() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range s.machines {
-		m.before = m.UID
-	}
-}
-
-// disturbed counts the VMs that do not run, or no longer as the instance that they were.
-func (s *stage) disturbed() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range s.machines {
-		if !started(m) || replaced(m) {
+// disturbed counts the instances that no longer run.
+func disturbed(before, now map[string]bool) (n int) {
+	for uid := range before {
+		if !now[uid] {
 			n++
 		}
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/testsuite/processes"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -32,8 +35,8 @@ type run struct {
 	log               zerolog.Logger
 	stop              []func() // the simulated nodes' workers
 	stages            []*stage
-	findings          []finding
 	report            report
+	out               io.Writer // nil: the report is not written
 }
 
 // errProperty says that the table has a property that does not hold.
@@ -48,18 +51,25 @@ func (r *run) all(ctx context.Context) error {
 	if err != nil {
 		r.found(stopped(err))
 	}
-	if r.Out != "" {
-		err = errors.Join(err, r.report.write(r.Out))
+	if r.out != nil {
+		err = errors.Join(err, r.report.write(r.out))
 	}
-	if !printFindings(os.Stdout, r.findings) {
-		return errProperty
+	if !printFindings(os.Stdout, r.report.Findings) {
+		err = errors.Join(err, errProperty)
 	}
 	return err
 }
 
-func (r *run) found(f ...finding) { r.findings = append(r.findings, f...) }
+func (r *run) found(f ...finding) { r.report.Findings = append(r.report.Findings, f...) }
 
 func (r *run) course(ctx, life context.Context) error {
+	all, err := processes.Running(programs...)
+	if err != nil {
+		return err
+	}
+	if missing := unmeasured(all); len(missing) > 0 {
+		fmt.Printf("scale: not measured, for they do not run on this machine: %s\n", strings.Join(missing, ", "))
+	}
 	if err := r.play(ctx, life); err != nil {
 		return err
 	}
@@ -107,7 +117,7 @@ func (r *run) rest(ctx, life context.Context) (out restful, err error) {
 		*step.out, err = s.step(ctx, step.what, step.want, func(ctx context.Context) error {
 			return s.atATime(ctx, 1, step.act)
 		})
-		r.came("at rest, "+step.what, *step.out)
+		r.record("rest", step.what, *step.out)
 		if err != nil {
 			return out, err
 		}
@@ -130,17 +140,21 @@ func (r *run) capacity(ctx, life context.Context) (step, error) {
 	out, err := s.step(ctx, "start", started, func(ctx context.Context) error {
 		return s.atATime(ctx, r.InHand, s.makeVM)
 	})
-	r.came(fmt.Sprintf("%d in hand, start", r.InHand), out)
+	r.record("capacity", fmt.Sprintf("start, %d in hand", r.InHand), out)
 	if err != nil {
 		return out, err
 	}
-	_, err = s.step(ctx, "kubectl delete vm --all", gone, s.deleteAll("vm"))
+	removed, err := s.step(ctx, "kubectl delete vm --all", gone, s.deleteAll("vm"))
+	r.record("capacity", "kubectl delete vm --all", removed)
 	return out, err
 }
 
 // load makes VMs at a rate that is more than the machine can do, and deletes all at once, first their VMIs and then the
 // VMs.
 func (r *run) load(ctx, life context.Context, rest restful, capacity step) error {
+	if r.Resume != "" {
+		return r.resume(ctx, life, rest)
+	}
 	s, err := r.newNamedStage(ctx, life, "load", r.Count)
 	if err != nil {
 		return err
@@ -161,7 +175,7 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	starts, err := s.step(ctx, "start", started, func(ctx context.Context) error {
 		return s.atRate(ctx, rate, s.makeVM)
 	})
-	r.came(fmt.Sprintf("%.1f a second, start", rate), starts)
+	r.record("load", fmt.Sprintf("start, %.1f a second", rate), starts)
 	r.found(exactly("VMs that run", r.Count, len(starts.Took)), s.failed())
 	if err != nil {
 		return err
@@ -183,11 +197,36 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 			return err
 		}
 	}
+	return r.remove(ctx, s, rest)
+}
+
+// resume goes on with the VMs of an earlier run that was kept, or cut off.
+func (r *run) resume(ctx, life context.Context, rest restful) error {
+	s, err := r.followed(ctx, life, r.Resume, r.Count)
+	if err != nil {
+		return err
+	}
+	r.stages = append(r.stages, s)
+	again, err := s.step(ctx, "resume", started, func(context.Context) error { return nil })
+	r.found(exactly("VMs that run", r.Count, len(again.Took)))
+	if err != nil {
+		return err
+	}
+	if r.Restarts {
+		if err := r.restarts(ctx, life, s); err != nil {
+			return err
+		}
+	}
+	return r.remove(ctx, s, rest)
+}
+
+// remove deletes all VMs.
+func (r *run) remove(ctx context.Context, s *stage, rest restful) error {
 	if r.Keep {
 		return nil
 	}
 	removals, err := s.step(ctx, "kubectl delete vm --all", gone, s.deleteAll("vm"))
-	r.came("kubectl delete vm --all", removals)
+	r.record("load", "kubectl delete vm --all", removals)
 	r.found(exactly("VMs that are gone after kubectl delete vm --all", r.Count, len(removals.Took)))
 	if err != nil {
 		return err
@@ -199,7 +238,7 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 // replace deletes the instances of all VMs, which are to run again.
 func (r *run) replace(ctx context.Context, s *stage, rest restful) error {
 	replacements, err := s.step(ctx, "kubectl delete vmi --all", replaced, s.deleteAll("vmi"))
-	r.came("kubectl delete vmi --all", replacements)
+	r.record("load", "kubectl delete vmi --all", replacements)
 	r.found(exactly("VMs that run again after kubectl delete vmi --all", r.Count, len(replacements.Took)), s.failed())
 	if err != nil {
 		return err
@@ -233,23 +272,31 @@ func (s *stage) failed() finding {
 
 // transitions finds whether each VM was started once, and no workflow has ended otherwise than well.
 func (s *stage) transitions(ctx context.Context) error {
-	count := func(query string) (int, error) {
-		answer, err := s.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-			Namespace: s.temporalNamespace, Query: contract.SearchNamespace + " = '" + s.namespace + "' AND " + query,
-		})
-		return int(answer.GetCount()), err
-	}
-	bad, err := count("ExecutionStatus IN ('Failed', 'TimedOut', 'Terminated', 'Canceled')")
+	bad, err := s.workflows(ctx, "ExecutionStatus IN ('Failed', 'TimedOut', 'Terminated', 'Canceled')")
 	if err != nil {
 		return fmt.Errorf("counting workflows: %w", err)
 	}
-	starts, err := count("WorkflowType = '" + contract.WorkflowStartVM + "'")
-	if err != nil {
-		return fmt.Errorf("counting starts: %w", err)
-	}
+	starts, err := s.starts(ctx)
 	s.found(exactly("workflows that failed, timed out or were cancelled", 0, bad),
 		exactly("starts of VMs, as workflows", s.count, starts))
-	return nil
+	return err
+}
+
+// starts counts the workflows that have started a VM of the stage, or tried.
+func (s *stage) starts(ctx context.Context) (int, error) {
+	n, err := s.workflows(ctx, "WorkflowType = '"+contract.WorkflowStartVM+"'")
+	if err != nil {
+		return 0, fmt.Errorf("counting starts: %w", err)
+	}
+	return n, nil
+}
+
+// workflows counts those about the stage of which a query holds.
+func (s *stage) workflows(ctx context.Context, query string) (int, error) {
+	answer, err := s.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: s.temporalNamespace, Query: contract.SearchNamespace + " = '" + s.namespace + "' AND " + query,
+	})
+	return int(answer.GetCount()), err
 }
 
 // nothingLost finds whether the events of a VM at rest were recorded about each.

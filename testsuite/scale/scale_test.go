@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
 func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
@@ -228,11 +231,40 @@ func TestKubelet(t *testing.T) {
 }
 
 func TestWhatARestartHasDisturbed(t *testing.T) {
-	ready := func(uid string) *machine { return &machine{VM: true, VMI: true, Ready: true, Running: true, UID: uid} }
-	s := &stage{machines: map[string]*machine{"a": ready("1"), "b": ready("2"), "c": ready("3")}}
-	s.mark()
-	require.Zero(t, s.disturbed())
-	s.machines["b"].UID = "4" // replaced
-	s.machines["c"].Ready = false
-	require.Equal(t, 2, s.disturbed())
+	before := map[string]bool{"1": true, "2": true}
+	require.Zero(t, disturbed(before, map[string]bool{"1": true, "2": true, "3": true}))
+	require.Equal(t, 1, disturbed(before, map[string]bool{"2": true}))
+}
+
+// TestAReport is what the plots are drawn from: their test reads the same file.
+func TestAReport(t *testing.T) {
+	made := func(stage, what string, cpu time.Duration) reported {
+		return reported{Stage: stage, What: what, step: step{
+			Took: []time.Duration{time.Second, 2 * time.Second}, Done: []time.Duration{time.Second, 3 * time.Second},
+			Whole: 3 * time.Second, Asked: time.Second,
+			Calls: calls{Total: 7, Events: 8, Failed: map[string]int{},
+				By: map[string]int{"create pods": 2, "patch virtualmachines/status": 5}},
+			Used: map[string]processes.Used{"control-worker": {CPU: cpu, Resident: 1 << 20}},
+		}}
+	}
+	var out bytes.Buffer
+	require.NoError(t, report{
+		Began: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Options: options{Count: 2},
+		Steps: []reported{
+			made("rest", "kubectl delete vmi", time.Second), made("load", "start, 9.9 a second", 500*time.Millisecond),
+			made("load", "kubectl delete vm --all", 100*time.Millisecond),
+		},
+		Findings: []finding{exactly("VMs that run", 2, 2)},
+	}.write(&out))
+	want, err := os.ReadFile("testdata/report.json")
+	require.NoError(t, err)
+	require.Equal(t, string(want), out.String())
+}
+
+func TestAProgramThatIsNotMeasured(t *testing.T) {
+	var all []processes.Process
+	for _, name := range programs[1:] {
+		all = append(all, processes.Process{Program: name})
+	}
+	require.Equal(t, programs[:1], unmeasured(all))
 }

@@ -19,6 +19,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
 // stage is a number of VMs in a namespace of their own.
@@ -42,13 +43,14 @@ type step struct {
 	Whole time.Duration   `json:"whole"` // from the first request until the last VM had done it
 	Asked time.Duration   `json:"asked"` // until the last request was answered
 	Calls calls           `json:"calls"`
-	Used  usage           `json:"used"` // until no more was asked of the API server
+	// Used is what each program has used until no more was asked of the API server.
+	Used map[string]processes.Used `json:"used"`
 }
 
 // perSecond is how many VMs a second have done it.
 func (s step) perSecond() float64 { return float64(len(s.Took)) / s.Whole.Seconds() }
 
-// newStage makes the namespace, and follows what is in it until the run's life ends.
+// newStage makes the namespace of a stage.
 func (r *run) newStage(ctx, life context.Context, name string, count int) (*stage, error) {
 	made, err := r.kubernetes.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "scale-" + name + "-", Labels: map[string]string{labelSimulated: "true"},
@@ -56,7 +58,12 @@ func (r *run) newStage(ctx, life context.Context, name string, count int) (*stag
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{run: r, namespace: made.Name, count: count, machines: map[string]*machine{},
+	return r.followed(ctx, life, made.Name, count)
+}
+
+// followed is the stage in a namespace, which is followed until the run's life ends.
+func (r *run) followed(ctx, life context.Context, namespace string, count int) (*stage, error) {
+	s := &stage{run: r, namespace: namespace, count: count, machines: map[string]*machine{},
 		failures: map[string]string{}, changed: make(chan struct{}, 1)}
 	for i := range count {
 		s.machines[fmt.Sprintf("vm%05d", i)] = &machine{}
@@ -132,16 +139,20 @@ func (s *stage) step(
 ) (step, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Patience, fmt.Errorf("not within %s", s.Patience))
 	defer cancel()
-	before, err := measure()
+	before, err := processes.Running(programs...)
 	if err != nil {
 		return step{}, err
 	}
 	s.mu.Lock()
 	began := time.Now()
+	s.want, s.left = want, s.count
 	for _, m := range s.machines {
 		m.asked, m.done, m.before = began, time.Time{}, m.UID
+		if want(m) { // before anybody has asked: a run that goes on
+			m.done = began
+			s.left--
+		}
 	}
-	s.want, s.left = want, s.count
 	s.mu.Unlock()
 	err = act(ctx)
 	out := step{Asked: time.Since(began)}
@@ -165,8 +176,8 @@ func (s *stage) step(
 	if out.Calls, err = s.settled(ctx, began); err != nil {
 		return out, err
 	}
-	now, err := measure()
-	out.Used = now.since(before)
+	now, err := processes.Running(programs...)
+	out.Used = processes.Since(before, now)
 	return out, err
 }
 
@@ -271,11 +282,7 @@ func (s *stage) deleteAll(kind string) func(context.Context) error {
 }
 
 func (s *stage) kubectl(ctx context.Context, args ...string) error {
-	return kubectl(ctx, s.namespace, args...)
-}
-
-func kubectl(ctx context.Context, namespace string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"-n", namespace}, args...)...)
+	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"-n", s.namespace}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if out, err := cmd.Output(); err != nil {

@@ -283,8 +283,8 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestAnOpenTransitionIsAsked at once whether it still is, in a new epoch and when news of the VM come again: the memory
-// of it may be that of an older copy of Temporal's database.
+// TestAnOpenTransitionIsAsked at once whether it still is, in a new epoch and when news of the VM come again: the
+// memory of it may be that of an older copy of Temporal's database.
 func TestAnOpenTransitionIsAsked(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, change := range map[string]func(*contract.VMObservation){

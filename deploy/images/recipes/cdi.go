@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/virtflow/virtflow/deploy/images/archive"
 	"github.com/virtflow/virtflow/deploy/images/cache"
@@ -20,17 +21,26 @@ var cdiSource embed.FS
 
 // CDI lists the images of KubeVirt's Containerized Data Importer, one for each of its programs in the folder. They are
 // the local cluster's, when it is asked for them, so they are none of All.
-func CDI(programs string) []Recipe {
+func CDI(programs string) ([]Recipe, error) {
+	files, err := os.ReadDir(programs)
+	if err != nil {
+		return nil, fmt.Errorf("looking for CDI's programs: %w", err)
+	}
 	var base cdiBase
 	var all []Recipe
-	found, _ := filepath.Glob(filepath.Join(programs, "cdi-*")) // the pattern is well-formed
-	for _, program := range found {
-		name := filepath.Base(program)
+	for _, f := range files {
+		name := f.Name()
+		if !strings.HasPrefix(name, "cdi-") {
+			continue
+		}
 		all = append(all, Recipe{Name: name, build: func(ctx context.Context, b *Builder) (Image, error) {
-			return base.above(ctx, b, name, program)
+			return base.above(ctx, b, name, filepath.Join(programs, name))
 		}})
 	}
-	return all
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has none of CDI's programs", programs)
+	}
+	return all, nil
 }
 
 // cdiPackages are the packages that the files of CDI's images come from, of the launcher's release.

@@ -2,13 +2,17 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"maps"
+	"os"
 	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // picture is a plot and its size.
@@ -17,20 +21,31 @@ type picture struct {
 	width, height vg.Length
 }
 
-func (p *picture) write(file string) error { return p.Save(p.width, p.height, file) }
+// write leaves a margin: labels are wider than they are reckoned.
+func (p *picture) write(file string) error {
+	const margin = 10 // points
+	canvas := vgsvg.New(p.width, p.height)
+	p.Draw(draw.Crop(draw.New(canvas), margin, -margin, margin, -margin))
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	_, err = canvas.WriteTo(f)
+	return errors.Join(err, f.Close())
+}
 
 func newPicture(title, x, y string) *picture {
 	p := &picture{Plot: plot.New(), width: 18 * vg.Centimeter, height: 9 * vg.Centimeter}
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
-	p.Legend.Top = true
+	p.Title.Padding, p.Legend.Padding = vg.Points(8), vg.Points(2)
 	p.Add(plotter.NewGrid())
 	return p
 }
 
 // progress is how many VMs had done a step after how long.
 func progress(steps []step) (*picture, error) {
-	p := newPicture("VMs that have done it", "seconds", "VMs")
-	p.Legend.Top, p.Y.Min = false, 0
+	p := newPicture("VMs that have finished the step", "seconds", "VMs")
+	p.X.Min, p.Y.Min = 0, 0
 	for i, s := range steps {
 		points := make(plotter.XYs, len(s.Done))
 		for n, at := range s.Done {
@@ -64,7 +79,7 @@ func processes(steps []step) (*picture, error) {
 		func(s step) map[string]float64 {
 			out := map[string]float64{}
 			for program, u := range s.Used {
-				out[program] = 1000 * u.CPU / float64(len(s.Done))
+				out[program] = 1000 * u.CPU.Seconds() / float64(len(s.Done))
 			}
 			return out
 		})
@@ -84,7 +99,7 @@ func bars(title, unit string, steps []step, figures func(step) map[string]float6
 	const thick = 6 // points
 	p := newPicture(title, unit, "")
 	p.height = vg.Points(float64(thick*(len(steps)+1)*len(names)) + 120)
-	p.Legend.Top, p.X.Min = false, 0
+	p.X.Min = 0
 	for i, s := range steps {
 		values, found := make(plotter.Values, len(names)), figures(s)
 		for n, name := range names {

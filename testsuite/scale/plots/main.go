@@ -1,4 +1,5 @@
-// Command plots draws what `make scale` has measured (SCALE='--out FILE') as SVG images.
+// Command plots draws what the command scale has measured (--out) as SVG images. It is a module of its own, for what it
+// draws with is none of the product's.
 package main
 
 import (
@@ -8,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -18,14 +18,14 @@ type report struct {
 }
 
 type step struct {
+	Stage string          `json:"stage"`
 	What  string          `json:"what"`
-	Took  []time.Duration `json:"took"`
-	Done  []time.Duration `json:"done"`
+	Done  []time.Duration `json:"done"` // each VM's, from the first request
 	Calls struct {
 		By map[string]int `json:"by"`
 	} `json:"calls"`
 	Used map[string]struct {
-		CPU float64 `json:"cpuSeconds"`
+		CPU time.Duration `json:"cpu"`
 	} `json:"used"`
 }
 
@@ -48,9 +48,12 @@ func all(in, out string) error {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return fmt.Errorf("-in: %s is not what the command scale writes: %w", in, err)
 	}
-	load := slices.DeleteFunc(slices.Clone(r.Steps), func(s step) bool { return !s.underLoad() })
+	load := slices.DeleteFunc(r.Steps, func(s step) bool { return s.Stage != "load" || len(s.Done) == 0 })
 	if len(load) == 0 {
 		return fmt.Errorf("-in: %s has no step under load", in)
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("-out: %w", err)
 	}
 	for name, draw := range map[string]func([]step) (*picture, error){
 		"scale-progress.svg":  progress,
@@ -66,9 +69,4 @@ func all(in, out string) error {
 		}
 	}
 	return nil
-}
-
-// underLoad says whether a step is one of many VMs at once.
-func (s step) underLoad() bool {
-	return !strings.HasPrefix(s.What, "at rest") && !strings.Contains(s.What, "in hand") && len(s.Done) > 0
 }

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func written(t *testing.T, report string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "report.json")
+	require.NoError(t, os.WriteFile(file, []byte(report), 0o600))
+	return file
+}
+
+// TestAReportIsDrawn as the command scale writes it: its own test holds it to the same file.
+func TestAReportIsDrawn(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "new")
+	require.NoError(t, all("../testdata/report.json", out))
+	for file, labels := range map[string][]string{
+		"scale-progress.svg":  {"start, 9.9 a second", "kubectl delete vm --all", "seconds"},
+		"scale-requests.svg":  {"create pods", "patch virtualmachines/status"},
+		"scale-processes.svg": {"control-worker", "milliseconds", ">200<"}, // a tick of its axis
+	} {
+		b, err := os.ReadFile(filepath.Join(out, file))
+		require.NoError(t, err)
+		for _, label := range labels {
+			require.Contains(t, string(b), label, file)
+		}
+		require.NotContains(t, string(b), "kubectl delete vmi", "only what many VMs did at once")
+	}
+}
+
+func TestAReportOfNothingIsRefused(t *testing.T) {
+	require.ErrorContains(t, all(filepath.Join(t.TempDir(), "none.json"), t.TempDir()), "-in")
+	require.ErrorContains(t, all(written(t, "[1]"), t.TempDir()), "not what the command scale writes")
+	require.ErrorContains(t, all(written(t, `{"steps": [{"stage": "rest", "done": [1]}]}`), t.TempDir()),
+		"no step under load")
+}

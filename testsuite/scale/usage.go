@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/virtflow/virtflow/testsuite/processes"
+)
+
+// programs are those of the control plane whose use of the machine is measured, where they run on this one. (Temporal
+// on PostgreSQL has a database besides.)
+var programs = []string{"kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "virtflow-temporal",
+	"control-worker", "crdwatch", "api-server"}
+
+// unmeasured are those of which no process is found.
+func unmeasured(found []processes.Process) []string {
+	return slices.DeleteFunc(slices.Clone(programs), func(name string) bool {
+		return slices.ContainsFunc(found, func(p processes.Process) bool { return p.Program == name })
+	})
+}
+
+// printUsage writes what each program has used for n VMs.
+func printUsage(out io.Writer, used map[string]processes.Used, n int) {
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		fmt.Fprintf(out, "scale:   %8.1f ms of processor time for each by %s, which has %d MiB\n",
+			1000*used[name].CPU.Seconds()/float64(n), name, used[name].Resident>>20)
+	}
+}
