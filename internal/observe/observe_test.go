@@ -208,6 +208,17 @@ func TestSignificantPod(t *testing.T) {
 	}
 }
 
+func TestAnEndedLauncher(t *testing.T) {
+	o := launcher(func(p *corev1.Pod) {
+		running(p)
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", Message: "last words"}}
+	})
+	require.Equal(t, int32(137), *o.ExitCode)
+	require.Equal(t, "OOMKilled", o.ExitReason)
+	require.Equal(t, "last words", o.TerminationMessage)
+}
+
 func TestPod(t *testing.T) {
 	o := launcher(running)
 	require.Equal(t, "i", o.VMIUID)

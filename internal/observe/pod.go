@@ -124,7 +124,7 @@ func podContainers(o *contract.PodObservation, status *corev1.PodStatus) {
 		computeRuns = c.State.Running != nil
 		if t := c.State.Terminated; t != nil {
 			code := t.ExitCode
-			o.ExitCode = &code
+			o.ExitCode, o.ExitReason = &code, word(t.Reason)
 			o.TerminationMessage = contract.Cut(t.Message, maxTermination)
 		}
 	}

@@ -2,6 +2,7 @@ package vmi
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -169,6 +170,18 @@ func (s *State) explain(rule Rule) string {
 		return rule.Name
 	}
 }
+
+// explainMemory adds what the launcher cannot know, and the kubelet says when the container has ended: the kernel ended
+// something in it, most likely QEMU, for want of memory.
+func (s *State) explainMemory() {
+	const killed = "OOMKilled"
+	if s.Phase.Final() && s.Pod != nil && s.Pod.ExitReason == killed && !strings.HasSuffix(s.Explanation, outOfMemory) {
+		s.Explanation += outOfMemory
+	}
+}
+
+const outOfMemory = "; its pod ran out of memory (OOMKilled): additionalGuestMemoryOverheadRatio of the KubeVirt object " +
+	"gives every launcher more"
 
 func contains(list []Phase, p Phase) bool {
 	for _, x := range list {

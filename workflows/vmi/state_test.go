@@ -1,6 +1,7 @@
 package vmi
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -163,4 +164,38 @@ func TestWhatIsHeardOfClaimsWhileThePodIsMade(t *testing.T) {
 	s.observeClaims(contract.VMIObservation{UID: "u", Claims: said("2Gi")}, true)
 	s.attempted(contract.CreatePodResult{Claims: said("1Gi")}, noon)
 	require.Equal(t, said("2Gi"), s.Claims)
+}
+
+// TestAPodThatRanOutOfMemory says so as soon as the kubelet does, also of a guest whose end was seen before.
+func TestAPodThatRanOutOfMemory(t *testing.T) {
+	one := int32(1)
+	pod := contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", NodeName: "n",
+		ComputeRunning: true}
+	ended := pod
+	ended.ResourceVersion, ended.Phase, ended.ComputeRunning, ended.ExitCode = "52", "Failed", false, &one
+	ended.TerminationMessage, ended.ExitReason = `{"reason":"Crashed","ran":true}`, "OOMKilled"
+	crashed := contract.DomainObservation{PodUID: "p", Sequence: 2, State: contract.DomainCrashed, Reason: "Crashed"}
+	for name, seen := range map[string]func(*State){
+		"the pod's end alone": func(s *State) { s.observePod(ended) },
+		"the guest's before": func(s *State) {
+			s.observeDomain(crashed)
+			s.refresh(noon)
+			require.Equal(t, PhaseFailed, s.Phase)
+			require.NotContains(t, s.Explanation, "OOMKilled")
+			s.observePod(ended)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{}
+			s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "50", Phase: "Running"})
+			s.observePod(pod)
+			s.observeDomain(contract.DomainObservation{PodUID: "p", Sequence: 1, State: contract.DomainRunning})
+			s.refresh(noon)
+			seen(&s)
+			s.refresh(noon)
+			s.refresh(noon)
+			require.Equal(t, PhaseFailed, s.Phase)
+			require.Equal(t, 1, strings.Count(s.Explanation, "OOMKilled"), s.Explanation)
+		})
+	}
 }

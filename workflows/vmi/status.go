@@ -40,6 +40,7 @@ func (s *State) refresh(now time.Time) {
 	s.refreshArrival(now)
 	s.refreshProgress(now)
 	s.refreshConditions(now)
+	s.explainMemory()
 	s.track(now)
 	switch {
 	case !s.onlyPods():
