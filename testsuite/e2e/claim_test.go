@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,8 +19,9 @@ import (
 	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
-// TestADiskOnAClaim: the VM waits for its claim, visibly, goes on by itself, has its disk on it, finds the same disk
-// when it is started again, and cannot be moved with a claim that is not shared.
+// TestADiskOnAClaim: the VM waits for its claim, visibly, goes on by itself, has its disk on it, which takes no more
+// room than the guest uses of it, finds the same disk when it is started again, and cannot be moved with a claim that is
+// not shared.
 func TestADiskOnAClaim(t *testing.T) {
 	turns.Take(t, 5)
 	m := newMachine(t, "keeps", "Halted", "")
@@ -43,6 +45,15 @@ func TestADiskOnAClaim(t *testing.T) {
 	}
 	require.NotEmpty(t, disk, "%+v", first.Status.VolumeStatus)
 	m.untilAgentAnswers()
+	blocks := func() int64 {
+		now, err := os.Stat(file)
+		require.NoError(t, err)
+		return now.Sys().(*syscall.Stat_t).Blocks * 512
+	}
+	m.inGuestBy("dd if=/dev/urandom of=/dev/" + disk + " bs=1M count=8 conv=fsync")
+	require.GreaterOrEqual(t, blocks(), int64(8<<20))
+	m.inGuestBy("blkdiscard /dev/" + disk)
+	require.Less(t, blocks(), int64(1<<20), "what the guest discards is given back")
 	m.inGuestBy("echo of the first instance | dd of=/dev/" + disk + " bs=512 conv=fsync")
 	until(t, time.Minute, "the VM says that it stays where it is", func() error {
 		vmi, err := m.vmi()
@@ -70,23 +81,28 @@ func TestADiskOnAClaim(t *testing.T) {
 }
 
 // TestDisksOfOtherKinds: a claim that is a device, a claim that is only read, below a layer that goes with the pod, a
-// CD on a claim, and a ConfigMap as a file system. The guest sees each, and finds what it wrote to the device after a
-// restart.
+// disk that is read-only, a CD on a claim, and a ConfigMap as a file system. The guest sees each with the cache and the
+// blocks that its disk is to have, and finds what it wrote to the device after a restart. It is booted from a disk on
+// the USB bus, which comes before another one that it could be booted from.
 func TestDisksOfOtherKinds(t *testing.T) {
 	turns.Take(t, 6)
 	m := newMachine(t, "kinds", "Halted", "")
 	device := claimOnDevice(t, m.namespace, "device", "64Mi")
 	below := filepath.Join(claimWith(t, m.namespace, "below", "16Mi", ""), "disk.img")
 	cd := filepath.Join(claimWith(t, m.namespace, "cd", "16Mi", ""), "disk.img")
-	for file, text := range map[string]string{below: "as it was\n", cd: "of the CD\n"} {
+	fixed := filepath.Join(claimWith(t, m.namespace, "fixed", "16Mi", ""), "disk.img")
+	claimWith(t, m.namespace, "stick", "64Mi", bootedWith(t, "virtflow.stick"))
+	for file, text := range map[string]string{below: "as it was\n", cd: "of the CD\n", fixed: "for good\n"} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		require.NoError(t, os.Truncate(file, 16<<20))
 		require.NoError(t, os.Chown(file, 107, 107))
 	}
 	last := "          - {name: cloudinit, disk: {bus: virtio}}\n"
 	manifest := strings.NewReplacer(last, last+`
-          - {name: device, serial: device, disk: {bus: virtio}}
-          - {name: below, serial: below, disk: {bus: virtio}}
+          - {name: stick, bootOrder: 1, disk: {bus: usb}}
+          - {name: device, serial: device, blockSize: {custom: {logical: 4096, physical: 4096}}, disk: {bus: virtio}}
+          - {name: below, serial: below, cache: writethrough, io: threads, disk: {bus: virtio}}
+          - {name: fixed, serial: fixed, disk: {bus: virtio, readonly: true}}
           - {name: cd, cdrom: {bus: scsi}}
           filesystems:
           - {name: settings, virtiofs: {}}
@@ -95,11 +111,16 @@ func TestDisksOfOtherKinds(t *testing.T) {
         configMap: {name: settings}
       - name: device
         persistentVolumeClaim: {claimName: device}
+      - name: stick
+        persistentVolumeClaim: {claimName: stick}
+      - name: fixed
+        persistentVolumeClaim: {claimName: fixed}
       - name: below
         ephemeral: {persistentVolumeClaim: {claimName: below}}
       - name: cd
         persistentVolumeClaim: {claimName: cd}
-`).Replace(m.manifest("Always", ""))
+`, "        cpu: {cores: 1}\n", "        cpu: {cores: 1}\n        ioThreadsPolicy: shared\n").
+		Replace(m.manifest("Always", ""))
 	require.Contains(t, manifest, "cdrom")
 	m.kubectl("create", "configmap", "settings", "--from-literal=key=of-the-config-map")
 	apply(t, manifest)
@@ -108,6 +129,16 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	const firstLine = `f() { head -n 1 /dev/$(basename $(dirname $(grep -lx "$1" /sys/block/*/serial))); }; `
 	const write = `f() { echo "$2" | dd of=/dev/$(basename $(dirname $(grep -lx "$1" /sys/block/*/serial))) conv=fsync; }; `
 	require.Equal(t, "as it was", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
+	require.Contains(t, m.inGuestBy("cat /proc/cmdline"), "virtflow.stick", "only the stick's menu says so")
+	const queue = bySerial + `for s in device below; do cat /sys/block/$(d $s)/queue/$FILE; done`
+	require.Equal(t, "write back\nwrite through\n", m.inGuestBy("FILE=write_cache; "+queue))
+	require.Equal(t, "4096\n512\n", m.inGuestBy("FILE=logical_block_size; "+queue))
+	require.Contains(t, m.inGuestBy(bySerial+"cat /sys/block/$(d fixed)/ro; head -n 1 /dev/$(d fixed)"), "1\nfor good")
+	_, err := m.tryInGuestBy(bySerial + "echo other | dd of=/dev/$(d fixed) conv=fsync")
+	require.Error(t, err)
+	qemu := m.domains()[0].args // what the guest cannot see
+	require.Regexp(t, `"qom-type":"iothread","id":"iothread1"`, qemu)
+	require.Regexp(t, `disk\.img","aio":"threads"|"aio":"threads"[^}]*disk\.img`, qemu)
 	require.Equal(t, "of the CD", strings.TrimSpace(m.inGuestBy("head -n 1 /dev/sr0")))
 	require.Equal(t, "of-the-config-map", strings.TrimSpace(
 		m.inGuestBy("mkdir -p /settings && mount -t virtiofs settings /settings && cat /settings/key")))
@@ -120,7 +151,27 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.inGuestBy(firstLine+"f device")))
 	require.Equal(t, "as it was", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
 	m.remove()
+	kept, err := os.ReadFile(fixed)
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(kept, []byte("for good\n")))
 	written, err := os.ReadFile(device)
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(written, []byte("of-the-first-instance\n")))
+}
+
+// bootedWith is a copy of the test guest's disk, whose kernel gets one more argument.
+func bootedWith(t *testing.T, argument string) string {
+	t.Helper()
+	disk := filepath.Join(t.TempDir(), "disk.img")
+	menu := filepath.Join(t.TempDir(), "syslinux.cfg")
+	for _, line := range [][]string{
+		{"cp", "--sparse=always", guestDisk(t), disk},
+		{"mcopy", "-i", disk, "::syslinux.cfg", menu},
+		{"sed", "-i", "s/ APPEND .*/& " + argument + "/", menu},
+		{"mcopy", "-o", "-i", disk, menu, "::syslinux.cfg"},
+	} {
+		out, err := exec.Command(line[0], line[1:]...).CombinedOutput()
+		require.NoError(t, err, "%v: %s", line, out)
+	}
+	return disk
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 // TestAGuestHasItsFiles: what Kubernetes keeps for a VM is on the guest's disks, its agent sets an SSH key, and nothing
 // secret is where others read it. The pod waits for the Secret and the ConfigMap, which come after the VM. The guest is
-// booted by UEFI without secure boot.
+// booted by UEFI without secure boot, on hardware of which the VM says much.
 func TestAGuestHasItsFiles(t *testing.T) {
 	turns.Take(t, 4)
 	m := &machine{t: t, namespace: newNamespace(t), name: "files"}
@@ -25,11 +26,17 @@ func TestAGuestHasItsFiles(t *testing.T) {
 		`{"op":"replace","path":"/spec/runStrategy","value":"Always"}`,
 		`{"op":"add","path":"/spec/template/spec/domain/firmware","value":{"bootloader":{"efi":{"secureBoot":false}}}}`,
 		`{"op":"replace","path":"/spec/template/spec/domain/memory/guest","value":"512Mi"}`,
+		`{"op":"replace","path":"/spec/template/spec/domain/cpu","value":{"model":"Nehalem","cores":2,"threads":2}}`,
+		`{"op":"add","path":"/spec/template/spec/domain/chassis","value":{"manufacturer":"Maker","serial":"c-1"}}`,
+		`{"op":"add","path":"/spec/template/spec/domain/clock","value":{"timezone":"Asia/Tokyo","timer":{}}}`,
+		`{"op":"add","path":"/spec/template/spec/domain/devices/rng","value":{}}`,
 		`{"op":"replace","path":"/spec/template/spec/volumes/2","value":{"name":"cloudinit","cloudInitConfigDrive":` +
 			`{"secretRef":{"name":"script"},"networkData":"{\"links\":[]}"}}}`,
 		`{"op":"add","path":"/spec/template/spec/accessCredentials","value":[` +
 			`{"sshPublicKey":{"source":{"secret":{"secretName":"keys"}},` +
 			`"propagationMethod":{"qemuGuestAgent":{"users":["root"]}}}},` +
+			`{"userPassword":{"source":{"secret":{"secretName":"passwords"}},` +
+			`"propagationMethod":{"qemuGuestAgent":{}}}},` +
 			`{"sshPublicKey":{"source":{"secret":{"secretName":"more"}},"propagationMethod":{"configDrive":{}}}}]}`,
 	}
 	for _, v := range []struct{ name, disk, source string }{
@@ -75,6 +82,11 @@ stringData: {mine: ssh-ed25519 AAAA by-the-agent}
 ---
 apiVersion: v1
 kind: Secret
+metadata: {name: passwords, namespace: %[1]s}
+stringData: {nobody: correct-horse-opensesame}
+---
+apiVersion: v1
+kind: Secret
 metadata: {name: more, namespace: %[1]s}
 stringData: {mine: ssh-ed25519 BBBB by-cloud-init}
 ---
@@ -88,7 +100,7 @@ stringData: {userData: "unused by this guest"}
 	// The test guest knows NoCloud only: what is on its disks is read by a command of the agent's.
 	out := m.inGuestBy(`mkdir -p /m; for d in /dev/vd[c-z] /dev/sd? /dev/sr?; do mount -t iso9660 -o ro $d /m || continue; ` +
 		`cd /m; for f in $(find . -type f); do echo "$f: $(head -c 300 $f)"; done; cd /; umount /m; done; true`)
-	require.Contains(t, m.inGuestBy("ls /sys/firmware/efi"), "efivars")
+	m.hasItsHardware()
 	for _, want := range []string{
 		"./Pass.Word: opensesame-of-a-secret", "./setting: of-a-config-map", "./token: ey", "./namespace: " + m.namespace,
 		"./ca.crt: -----BEGIN CERTIFICATE-----", "./autounattend.xml: <unattend/>", `kubevirt.io="virt-launcher"`,
@@ -96,7 +108,7 @@ stringData: {userData: "unused by this guest"}
 	} {
 		require.Contains(t, out, want)
 	}
-	until(t, time.Minute, "the agent has set the key", func() error {
+	until(t, time.Minute, "the agent has set the key and the password", func() error {
 		vmi, err := m.vmi()
 		if err != nil {
 			return err
@@ -109,8 +121,24 @@ stringData: {userData: "unused by this guest"}
 		return fmt.Errorf("conditions: %v", vmi.Status.Conditions)
 	})
 	require.Contains(t, m.inGuestBy("cat /root/.ssh/authorized_keys"), "ssh-ed25519 AAAA by-the-agent")
+	require.NotContains(t, m.inGuestBy("grep ^nobody: /etc/shadow"), "nobody:*", "no password")
 	require.NotContains(t, m.kubectl("get", "pod,vmi,vm,events", "-o", "yaml"), "opensesame")
 	m.remove()
+}
+
+// hasItsHardware: the guest sees its firmware, processors, chassis, clock and source of random numbers.
+func (m *machine) hasItsHardware() {
+	t := m.t
+	t.Helper()
+	require.Contains(t, m.inGuestBy("ls /sys/firmware/efi"), "efivars")
+	require.Contains(t, m.inGuestBy("grep -m 1 'model name' /proc/cpuinfo"), "Nehalem")
+	require.Equal(t, "4\n0-1\nMaker\nc-1\n", m.inGuestBy("nproc; cat /sys/devices/system/cpu/cpu0/topology/"+
+		"thread_siblings_list /sys/class/dmi/id/chassis_vendor /sys/class/dmi/id/chassis_serial"))
+	require.Contains(t, m.inGuestBy("cat /sys/class/misc/hw_random/rng_current"), "virtio_rng")
+	now, err := strconv.ParseInt(strings.TrimSpace(m.inGuestBy("date +%s")), 10, 64)
+	require.NoError(t, err)
+	require.Equal(t, 9*time.Hour, time.Until(time.Unix(now, 0)).Round(time.Hour),
+		"the guest takes its clock for UTC, and it is Tokyo's")
 }
 
 func (m *machine) untilAgentAnswers() {

@@ -46,24 +46,48 @@ spec:
 
 // get is a shell command that fetches a page.
 func get(host string, port int, path string) string {
-	return fmt.Sprintf(`printf 'GET %s HTTP/1.0\r\n\r\n' | nc -w 20 %s %d`, path, host, port)
+	return fmt.Sprintf(`printf 'GET %s HTTP/1.0\r\n\r\n' | nc -w 15 %s %d`, path, host, port)
 }
 
-// TestNetwork: a pod reaches the VM by its address and by a Service, and the VM reaches a pod.
+// TestNetwork: a pod reaches the VM by its address and by a Service, at the port that it names and at no other, and the
+// VM reaches a pod, unless it takes an address that is not its own. Its interface has the address, the MAC and the
+// queues that it is to have.
 func TestNetwork(t *testing.T) {
-	m := newMachine(t, "net", "Always", "")
-	m.untilBooted()
+	m := &machine{t: t, namespace: newNamespace(t), name: "net", taps: taps()}
+	apply(t, strings.NewReplacer(
+		"masquerade: {}", "masquerade: {}, macAddress: '02:00:00:0a:0b:0c', ports: [{port: 80}]",
+		"pod: {}", "pod: {vmNetworkCIDR: 10.9.8.0/28}",
+		"cores: 1", "cores: 2", "        devices:\n", "        devices:\n          networkInterfaceMultiqueue: true\n",
+	).Replace(m.manifest("Always", "")))
+	vmi := m.untilBooted()
+	require.Regexp(t, `ip=10\.9\.8\.2\D`, m.console())
 	m.isOnTheNetwork()
+
+	m.untilAgentAnswers()
+	require.Equal(t, "02:00:00:0a:0b:0c", strings.TrimSpace(m.inGuestBy("cat /sys/class/net/eth0/address")))
+	require.Contains(t, m.inGuestBy("ls /sys/class/net/eth0/queues"), "rx-1")
+	m.inGuestBy("mkdir -p /tmp/w && echo hello there >/tmp/w/index.html && httpd -p 8081 -h /tmp/w")
+	require.Contains(t, m.inGuestBy(get("127.0.0.1", 8081, "/")), "hello there")
+	require.NotContains(t, m.fromPod("unnamed", get(vmi.Status.Interfaces[0].IP, 8081, "/")), "hello there")
+
+	server := m.kubectl("get", "pod", "server", "-o", "jsonpath={.status.podIP}")
+	fetch := get(server, 8080, "/")
+	require.Contains(t, m.inGuestBy(fetch), "hello from a pod")
+	m.inGuestBy("ip addr add 10.9.8.5/28 dev eth0 && ip route add " + server + "/32 via 10.9.8.1 dev eth0 src 10.9.8.5")
+	_, err := m.tryInGuestBy(fetch)
+	require.Error(t, err, "from an address that is another's")
+	m.inGuestBy("ip route del " + server + "/32")
+	require.Contains(t, m.inGuestBy(fetch), "hello from a pod")
 	m.remove()
 }
 
-// TestBridge: likewise for a guest that has taken its pod's place: it has the pod's address and says so, its probe
-// finds it there, and it cannot be moved.
+// TestBridge: a guest that has taken its pod's place is reached, and reaches pods. It has the pod's address and says so,
+// its probe finds it there, and it cannot be moved. Its interface is of another model.
 func TestBridge(t *testing.T) {
 	turns.Take(t, 2)
 	m := &machine{t: t, namespace: newNamespace(t), name: "net", taps: taps()}
 	apply(t, strings.Replace(m.manifest("Always", "      readinessProbe: {httpGet: {port: 80}, periodSeconds: 2}"),
-		"masquerade: {}", "bridge: {}", 1))
+		"masquerade: {}", "bridge: {}, model: e1000e", 1))
 	vmi := m.untilBooted()
 	ip := m.kubectl("get", "pod", m.pod(), "-o", "jsonpath={.status.podIP}")
 	require.Equal(t, ip, vmi.Status.Interfaces[0].IP)
@@ -73,6 +97,8 @@ func TestBridge(t *testing.T) {
 		"plugin to connect to the pod network", m.kubectl("get", "vmi", "net", "-o", `jsonpath={range `+
 		`.status.conditions[?(@.type=="LiveMigratable")]}{.status} {.reason} {.message}{end}`))
 	m.isOnTheNetwork()
+	m.untilAgentAnswers()
+	require.Contains(t, m.inGuestBy("readlink /sys/class/net/eth0/device/driver"), "/e1000e")
 	m.remove()
 }
 
