@@ -23,7 +23,8 @@ func networkOf(t *testing.T, namespace, name, config string) {
 		"namespace: %s}, spec: {config: '%s'}}", name, namespace, config))
 }
 
-// onFurtherNetworks is the VM with interfaces on further networks, and a guest that runs these commands when it is up.
+// onFurtherNetworks is the VM with interfaces on further networks ("name" or "name, field of the interface: value"), and
+// a guest that runs these commands when it is up.
 func (m *machine) onFurtherNetworks(extra string, networks, commands []string) {
 	m.t.Helper()
 	manifest := m.manifest("Always", extra)
@@ -32,9 +33,11 @@ func (m *machine) onFurtherNetworks(extra string, networks, commands []string) {
 		manifest = strings.Replace(manifest, after, after+line, 1)
 	}
 	for i := len(networks) - 1; i >= 0; i-- {
-		n := networks[i]
-		add("          - {name: default, masquerade: {}}\n", fmt.Sprintf("          - {name: %s, bridge: {}}\n", n))
-		add("      - {name: default, pod: {}}\n", fmt.Sprintf("      - {name: %s, multus: {networkName: %[1]s}}\n", n))
+		name, _, _ := strings.Cut(networks[i], ",")
+		add("          - {name: default, masquerade: {}}\n",
+			fmt.Sprintf("          - {name: %s, bridge: {}}\n", networks[i]))
+		add("      - {name: default, pod: {}}\n",
+			fmt.Sprintf("      - {name: %s, multus: {networkName: %[1]s}}\n", name))
 	}
 	const user = "            chpasswd: {expire: false}\n"
 	add(user, "            runcmd:\n            - "+strings.Join(commands, "\n            - ")+"\n")
@@ -66,7 +69,7 @@ func withMultus(t *testing.T) {
 
 // TestFurtherNetworks: a guest with two networks of Multus's beside the pod's own: one on which it takes an address
 // itself, and one whose plugin gives it one, which it asks for by DHCP. It keeps both when it moves to another node,
-// and there it finds who is on that network.
+// and there it finds who is on that network. A third one is as if its cable were pulled.
 func TestFurtherNetworks(t *testing.T) {
 	turns.Take(t, 6)
 	untilHealthy(t)
@@ -77,11 +80,12 @@ func TestFurtherNetworks(t *testing.T) {
 		"lan": `{"cniVersion": "0.4.0", "type": "bridge", "bridge": "lan-e2e"}`,
 		"served": `{"cniVersion": "0.4.0", "type": "bridge", "bridge": "served-e2e", "ipam": {"type": "host-local", ` +
 			`"subnet": "10.77.0.0/24"}}`,
+		"dark": `{"cniVersion": "0.4.0", "type": "bridge", "bridge": "dark-e2e"}`,
 	} {
 		networkOf(t, m.namespace, name, config)
 	}
-	m.onFurtherNetworks("", []string{"lan", "served"}, []string{
-		"ip addr add 192.168.77.1/24 dev eth1", "ip link set eth1 up",
+	m.onFurtherNetworks("", []string{"lan", "served", "dark, state: down"}, []string{
+		"ip addr add 192.168.77.1/24 dev eth1", "ip link set eth1 up", "ip link set eth3 up",
 		"udhcpc -b -S -i eth2 -t 5 -T 1 -A 2 -s /usr/lib/guest/dhcp"})
 	vmi := m.untilBooted()
 	elsewhere := m.otherNode()
@@ -108,6 +112,8 @@ func TestFurtherNetworks(t *testing.T) {
 	given := m.kubectl("get", "pod", m.pod(), "-o",
 		`jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}`)
 	require.Contains(t, given, `"`+served.IP+`"`, "DHCP hands out what the plugin gave")
+	m.untilAgentAnswers()
+	require.Equal(t, "1\n0\n", m.inGuestBy("cat /sys/class/net/eth1/carrier /sys/class/net/eth3/carrier"))
 
 	other := &machine{t: t, namespace: m.namespace, name: "other", taps: m.taps}
 	other.onFurtherNetworks("      nodeSelector: {kubernetes.io/hostname: "+elsewhere+"}", []string{"lan"}, []string{

@@ -50,12 +50,14 @@ func get(host string, port int, path string) string {
 }
 
 // TestNetwork: a pod reaches the VM by its address and by a Service, at the port that it names and at no other, and the
-// VM reaches a pod, unless it takes an address that is not its own. Its interface has the address, the MAC and the
-// queues that it is to have.
+// VM reaches a pod, unless it takes an address that is not its own. Its interface has the address, the MAC, the queues
+// and the DHCP options that it is to have.
 func TestNetwork(t *testing.T) {
 	m := &machine{t: t, namespace: newNamespace(t), name: "net", taps: taps()}
 	apply(t, strings.NewReplacer(
-		"masquerade: {}", "masquerade: {}, macAddress: '02:00:00:0a:0b:0c', ports: [{port: 80}]",
+		"masquerade: {}", "masquerade: {}, macAddress: '02:00:00:0a:0b:0c', ports: [{port: 80}], dhcpOptions: "+
+			"{bootFileName: boot.efi, tftpServerName: tftp.example, ntpServers: [192.0.2.7], "+
+			"privateOptions: [{option: 240, value: private}]}",
 		"pod: {}", "pod: {vmNetworkCIDR: 10.9.8.0/28}",
 		"cores: 1", "cores: 2", "        devices:\n", "        devices:\n          networkInterfaceMultiqueue: true\n",
 	).Replace(m.manifest("Always", "")))
@@ -66,6 +68,11 @@ func TestNetwork(t *testing.T) {
 	m.untilAgentAnswers()
 	require.Equal(t, "02:00:00:0a:0b:0c", strings.TrimSpace(m.inGuestBy("cat /sys/class/net/eth0/address")))
 	require.Contains(t, m.inGuestBy("ls /sys/class/net/eth0/queues"), "rx-1")
+	options := m.inGuestBy("printf '#!/bin/sh\\nenv\\n' >/tmp/env && chmod +x /tmp/env && udhcpc -f -n -q -i eth0 " +
+		"-O bootfile -O tftp -O ntpsrv -O 240 -s /tmp/env") // which changes nothing
+	for _, want := range []string{"boot.efi", "tftp.example", "ntpsrv=192.0.2.7", "opt240=" + fmt.Sprintf("%x", "private")} {
+		require.Contains(t, options, want)
+	}
 	m.inGuestBy("mkdir -p /tmp/w && echo hello there >/tmp/w/index.html && httpd -p 8081 -h /tmp/w")
 	require.Contains(t, m.inGuestBy(get("127.0.0.1", 8081, "/")), "hello there")
 	require.NotContains(t, m.fromPod("unnamed", get(vmi.Status.Interfaces[0].IP, 8081, "/")), "hello there")
