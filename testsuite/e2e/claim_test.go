@@ -20,8 +20,8 @@ import (
 )
 
 // TestADiskOnAClaim: the VM waits for its claim, visibly, goes on by itself, has its disk on it, which takes no more
-// room than the guest uses of it, finds the same disk when it is started again, and cannot be moved with a claim that is
-// not shared.
+// room than the guest uses of it, finds the same disk when it is started again, and cannot be moved with a claim that
+// is not shared.
 func TestADiskOnAClaim(t *testing.T) {
 	turns.Take(t, 5)
 	m := newMachine(t, "keeps", "Halted", "")

@@ -23,8 +23,8 @@ func networkOf(t *testing.T, namespace, name, config string) {
 		"namespace: %s}, spec: {config: '%s'}}", name, namespace, config))
 }
 
-// onFurtherNetworks is the VM with interfaces on further networks ("name" or "name, field of the interface: value"), and
-// a guest that runs these commands when it is up.
+// onFurtherNetworks is the VM with interfaces on further networks ("name" or "name, field of the interface: value"),
+// and a guest that runs these commands when it is up.
 func (m *machine) onFurtherNetworks(extra string, networks, commands []string) {
 	m.t.Helper()
 	manifest := m.manifest("Always", extra)

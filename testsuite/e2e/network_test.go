@@ -70,7 +70,9 @@ func TestNetwork(t *testing.T) {
 	require.Contains(t, m.inGuestBy("ls /sys/class/net/eth0/queues"), "rx-1")
 	options := m.inGuestBy("printf '#!/bin/sh\\nenv\\n' >/tmp/env && chmod +x /tmp/env && udhcpc -f -n -q -i eth0 " +
 		"-O bootfile -O tftp -O ntpsrv -O 240 -s /tmp/env") // which changes nothing
-	for _, want := range []string{"boot.efi", "tftp.example", "ntpsrv=192.0.2.7", "opt240=" + fmt.Sprintf("%x", "private")} {
+	for _, want := range []string{
+		"boot.efi", "tftp.example", "ntpsrv=192.0.2.7", "opt240=" + fmt.Sprintf("%x", "private"),
+	} {
 		require.Contains(t, options, want)
 	}
 	m.inGuestBy("mkdir -p /tmp/w && echo hello there >/tmp/w/index.html && httpd -p 8081 -h /tmp/w")
@@ -88,8 +90,8 @@ func TestNetwork(t *testing.T) {
 	m.remove()
 }
 
-// TestBridge: a guest that has taken its pod's place is reached, and reaches pods. It has the pod's address and says so,
-// its probe finds it there, and it cannot be moved. Its interface is of another model.
+// TestBridge: a guest that has taken its pod's place is reached, and reaches pods. It has the pod's address and says
+// so, its probe finds it there, and it cannot be moved. Its interface is of another model.
 func TestBridge(t *testing.T) {
 	turns.Take(t, 2)
 	m := &machine{t: t, namespace: newNamespace(t), name: "net", taps: taps()}

@@ -76,5 +76,6 @@ func (p Process) same(q Process) bool { return p.PID == q.PID && p.Started == q.
 
 // Replaced says whether none of the processes from before is among those that run now, and another one is.
 func Replaced(before, now []Process) bool {
-	return len(now) > 0 && !slices.ContainsFunc(now, func(p Process) bool { return slices.ContainsFunc(before, p.same) })
+	was := func(p Process) bool { return slices.ContainsFunc(before, p.same) }
+	return len(now) > 0 && !slices.ContainsFunc(now, was)
 }

@@ -195,8 +195,8 @@ type PodObservation struct {
 	// WaitingReason and WaitingMessage come from the first container that cannot start (ErrImagePull, …).
 	WaitingReason  string `json:"waitingReason,omitempty"`
 	WaitingMessage string `json:"waitingMessage,omitempty"`
-	// ExitCode, ExitReason (the kubelet's, such as OOMKilled) and TerminationMessage are of the ended compute container;
-	// the message is cut to 1 KiB.
+	// ExitCode, ExitReason (the kubelet's, such as OOMKilled) and TerminationMessage are of the compute container that
+	// has ended; the message is cut to 1 KiB.
 	ExitCode           *int32 `json:"exitCode,omitempty"`
 	ExitReason         string `json:"exitReason,omitempty"`
 	TerminationMessage string `json:"terminationMessage,omitempty"`
