@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	usage "github.com/virtflow/virtflow/testsuite/processes"
 	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
@@ -128,15 +128,8 @@ func instanceOf(vm string) string {
 // processorTime is what all processes of a program have spent so far.
 func processorTime(t *testing.T, name string) time.Duration {
 	t.Helper()
-	all := program(name)
+	all, err := usage.Running(name)
+	require.NoError(t, err)
 	require.NotEmpty(t, all)
-	var seconds float64
-	for _, p := range all {
-		process, err := procfs.NewProc(p.pid)
-		require.NoError(t, err)
-		stat, err := process.Stat()
-		require.NoError(t, err)
-		seconds += stat.CPUTime()
-	}
-	return time.Duration(seconds * float64(time.Second))
+	return usage.Since(nil, all)[name].CPU
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -23,6 +22,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/temporalclient"
+	usage "github.com/virtflow/virtflow/testsuite/processes"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -150,18 +150,16 @@ func own(list []call, before time.Time) (table string, total, events int) {
 }
 
 // residents is the resident memory of each of virtflow's and the cluster's processes, in MiB.
-func residents() string {
+func residents(t *testing.T) string {
+	t.Helper()
+	names := []string{"crdwatch", "control-worker", "api-server", "node-gateway", "node-worker", "launcher",
+		"libvirtd", "qemu-system-x86_64", "virtflow-temporal"}
+	all, err := usage.Running(names...)
+	require.NoError(t, err)
 	var b strings.Builder
-	for _, name := range []string{"crdwatch", "control-worker", "api-server", "node-gateway", "node-worker", "launcher",
-		"libvirtd", "qemu-system-x86_64", "virtflow-temporal"} {
-		for _, p := range program(name) {
-			process, err := procfs.NewProc(p.pid)
-			if err != nil {
-				continue
-			}
-			if stat, err := process.Stat(); err == nil {
-				fmt.Fprintf(&b, "  %4d MiB  %s\n", stat.ResidentMemory()>>20, name)
-			}
+	for _, name := range names {
+		for _, p := range usage.Of(name, all) {
+			fmt.Fprintf(&b, "  %4d MiB  %s\n", p.Used.Resident>>20, name)
 		}
 	}
 	return b.String()
@@ -202,7 +200,7 @@ func TestBudget(t *testing.T) {
 	fmt.Printf("budget: until its guest agent has answered: own API calls %d, and %d events recorded; Temporal "+
 		"events %d in %d workflow tasks\n", totalUp, toldUp, eventsUp, tasksUp)
 	fmt.Printf("budget: time by leg\n%s", m.legs(list))
-	fmt.Printf("budget: resident memory\n%s", residents())
+	fmt.Printf("budget: resident memory\n%s", residents(t))
 
 	vmi, err := m.vmi()
 	require.NoError(t, err)

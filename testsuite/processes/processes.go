@@ -45,6 +45,11 @@ func Running(programs ...string) ([]Process, error) {
 	return out, nil
 }
 
+// Of are those of one program.
+func Of(program string, all []Process) []Process {
+	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Program != program })
+}
+
 // program is what a command line runs. Kubernetes' programs are one file in the local cluster, "kube", whose first
 // argument says which.
 func program(args []string) string {

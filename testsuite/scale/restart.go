@@ -62,10 +62,7 @@ func (s *stage) restart(ctx context.Context, probes *stage, probe, program strin
 	if err != nil {
 		return err
 	}
-	old, err := processes.Running(program)
-	if err != nil {
-		return err
-	}
+	old := processes.Of(program, all)
 	began := time.Now()
 	for _, p := range old {
 		if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
@@ -89,16 +86,12 @@ func (s *stage) restart(ctx context.Context, probes *stage, probe, program strin
 		return err
 	}
 	out.Used = processes.Since(all, now)
-	anew, err := processes.Running(program)
-	if err != nil {
-		return err
-	}
 	left, err := s.instances(ctx)
 	if err != nil {
 		return err
 	}
 	s.restarted(out)
-	s.found(yes("another "+program+" runs", processes.Replaced(old, anew)),
+	s.found(yes("another "+program+" runs", processes.Replaced(old, processes.Of(program, now))),
 		exactly("VMs that the restart of "+program+" has stopped or replaced", 0, disturbed(instances, left)),
 		atMost("requests about each of them", mostRestartCalls, float64(out.Calls.Total)/float64(s.count)))
 	return nil

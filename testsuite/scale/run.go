@@ -193,11 +193,8 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	}
 	if r.Restarts {
 		kept() // a restart of crdwatch changes it
-		if err := r.restarts(ctx, life, s); err != nil {
-			return err
-		}
 	}
-	return r.remove(ctx, s, rest)
+	return r.finish(ctx, life, s, rest)
 }
 
 // resume goes on with the VMs of an earlier run that was kept, or cut off.
@@ -212,16 +209,16 @@ func (r *run) resume(ctx, life context.Context, rest restful) error {
 	if err != nil {
 		return err
 	}
+	return r.finish(ctx, life, s, rest)
+}
+
+// finish kills programs while all VMs run, if that is asked for, and then deletes all VMs, unless they are kept.
+func (r *run) finish(ctx, life context.Context, s *stage, rest restful) error {
 	if r.Restarts {
 		if err := r.restarts(ctx, life, s); err != nil {
 			return err
 		}
 	}
-	return r.remove(ctx, s, rest)
-}
-
-// remove deletes all VMs.
-func (r *run) remove(ctx context.Context, s *stage, rest restful) error {
 	if r.Keep {
 		return nil
 	}
