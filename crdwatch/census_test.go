@@ -8,6 +8,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
@@ -79,6 +81,16 @@ func (v *visible) CountWorkflow(
 	return out, nil
 }
 
+func (v *visible) DescribeWorkflowExecution(
+	_ context.Context, id, _ string,
+) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	if _, ok := v.running[id]; !ok {
+		return nil, serviceerror.NewNotFound("it does not run")
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
+		Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}}, nil
+}
+
 func (v *visible) ListWorkflow(
 	context.Context, *workflowservice.ListWorkflowExecutionsRequest,
 ) (*workflowservice.ListWorkflowExecutionsResponse, error) {
@@ -125,6 +137,24 @@ func TestATerminatedEntityIsStartedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, v.lists)
 	require.Equal(t, []string{"observe-vm+ v"}, waiting(d, "vm/a/web"))
+}
+
+// TestWhatVisibilityLacksIsNotSentAgain where the workflow runs: visibility lags while Temporal has much to do.
+func TestWhatVisibilityLacksIsNotSentAgain(t *testing.T) {
+	d := newTestDiffer(t)
+	v := &visible{running: map[string]string{"vm/a/runs": "VirtualMachine"}} // and is listed nowhere
+	l := NewLeader(Options{Temporal: v, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf)
+	d = l.differ
+	for _, name := range []string{"runs", "lost"} {
+		require.NoError(t, d.informers.VMs.GetStore().Add(&kubevirt.VirtualMachine{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name)}}))
+		d.entities.vm.changed(d, "a/"+name, change)
+		waiting(d, "vm/a/"+name)
+	}
+	_, err := l.Resync(t.Context(), false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"observe-vm+ lost"}, waiting(d, "vm/a/lost"))
+	require.Empty(t, outbox(d).pending)
 }
 
 // TestALostPodIsSentAgain: its VMI is gone, and so is the workflow that would remove its finalizer. One whose VMI or

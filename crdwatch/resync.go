@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
@@ -216,14 +217,11 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 		if _, there := get[*kubevirt.VirtualMachineInstance](r.informers.VMIs, vm.Namespace+"/"+vm.Name); there {
 			continue
 		}
-		d, err := r.temporal.DescribeWorkflowExecution(ctx, contract.VMIID(vm.Namespace, vm.Name), "")
-		if notFound := new(serviceerror.NotFound); errors.As(err, &notFound) {
-			continue // it never had one, or nothing is known of it any more
-		}
+		last, err := r.describe(ctx, contract.VMIID(vm.Namespace, vm.Name))
 		if err != nil {
-			return fmt.Errorf("asking for the workflow of VirtualMachineInstance %s/%s: %w", vm.Namespace, vm.Name, err)
+			return err
 		}
-		uid := keyword(d.GetWorkflowExecutionInfo().GetSearchAttributes(), contract.SearchUID)
+		uid := keyword(last.GetSearchAttributes(), contract.SearchUID)
 		if uid == "" || r.differ.ended(uid) {
 			continue
 		}
@@ -286,16 +284,36 @@ func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open ma
 	return nil
 }
 
-// lostWorkflows sends the objects that have no workflow again, which starts one.
+// describe is what Temporal itself knows of the last run of a workflow, not its visibility, which lags; nil: nothing.
+func (r *resyncer) describe(ctx context.Context, workflow string) (*workflowpb.WorkflowExecutionInfo, error) {
+	d, err := r.temporal.DescribeWorkflowExecution(ctx, workflow, "")
+	if notFound := new(serviceerror.NotFound); errors.As(err, &notFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking for the workflow %s: %w", workflow, err)
+	}
+	return d.GetWorkflowExecutionInfo(), nil
+}
+
+// lostWorkflows sends the objects that have no workflow again, which starts one. Temporal is asked for those that
+// visibility lacks: while there is much to do, it lacks many that run, and each that is sent again is one task more.
 func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
 	for _, o := range list[T](e.informer) {
-		if _, ok := open[e.id(o.GetNamespace(), o.GetName())]; ok || !e.open(o) {
+		id := e.id(o.GetNamespace(), o.GetName())
+		if _, ok := open[id]; ok || !e.open(o) {
 			continue
 		}
 		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}
-		e.again(r.differ, o)
+		last, err := r.describe(ctx, id)
+		if err != nil {
+			return err
+		}
+		if last.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+			e.again(r.differ, o)
+		}
 	}
 	return nil
 }

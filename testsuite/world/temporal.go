@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -95,7 +96,12 @@ func (c temporalClient) DescribeWorkflowExecution(
 	if r == nil {
 		return nil, serviceerror.NewNotFound("no workflow " + id)
 	}
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info(id, r)}, nil
+	told := info(id, r)
+	told.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	if c.world.workflows.runs[id] != nil {
+		told.Status = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: told}, nil
 }
 
 func info(id string, r *run) *workflowpb.WorkflowExecutionInfo {
