@@ -10,13 +10,13 @@ import (
 )
 
 // wantedModules are the kernel modules that the guest loads, with what they depend on, at every boot: the disk and
-// network models that a VirtualMachine may ask for, the file systems, what UEFI remembers, and what the power
-// button and the guest agent need.
+// network models that a VirtualMachine may ask for, its watchdog, the file systems, what the firmware is told and UEFI
+// remembers, and what the power button and the guest agent need.
 func wantedModules() []string {
 	return []string{
 		"virtio_pci", "virtio_blk", "virtio_net", "virtio_scsi", "virtio_balloon", "virtio_console", "virtio_rng",
 		"ahci", "sd_mod", "sr_mod", "e1000", "e1000e",
-		"efivarfs",
+		"efivarfs", "qemu_fw_cfg", "i6300esb",
 		"button", "evdev", "pvpanic_pci", "pvpanic_mmio",
 		"crc32c_generic", "ext4", "isofs", "vfat", "nls_cp437", "nls_ascii", "nls_iso8859_1", "nls_utf8", "virtiofs",
 	}

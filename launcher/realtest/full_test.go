@@ -4,22 +4,36 @@ package realtest
 
 import (
 	"fmt"
+	"io"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
-// TestAFullDiskPausesTheGuest, which says so and goes on by itself once there is space.
+// TestAFullDiskPausesTheGuest, which says so and goes on by itself once there is space; unless the disk's errors are
+// to be the guest's own.
 func TestAFullDiskPausesTheGuest(t *testing.T) {
 	turns.Take(t, 4)
-	p := newPod(t, vmi(nil))
+	p := newPod(t, machineOf(t,
+		`{"devices":{"disks":[{"name":"own","errorPolicy":"report","disk":{"bus":"virtio"}}]}}`))
 	p.eventually("the launcher is there", func() bool { _, found := p.process("launcher"); return found })
 	owner := fmt.Sprintf(",uid=%d,gid=%d", qemuUser, qemuUser)
 	p.mounts("-t", "tmpfs", "-o", "size=4m"+owner, "small", "disks")
 	p.boot()
 	p.guestUp(1)
-	p.shell("dd if=/dev/urandom of=/dev/vdb bs=1M count=12")
+	// A serial port is logged in to once.
+	p.shell(`dd if=/dev/urandom of=/dev/vdd bs=1M count=12 conv=fsync && echo all of it fits; ` +
+		`echo "the guest goes on"; read go; dd if=/dev/urandom of=/dev/vdb bs=1M count=12`)
+	p.says("the guest goes on")
+	require.NotContains(t, p.log(), "guest console: all of it fits")
+	d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
+	require.NoError(t, err)
+	require.Equal(t, rpc.DomainState_DOMAIN_STATE_RUNNING, d.GetState())
+	_, err = io.WriteString(p.serial, "\n")
+	require.NoError(t, err)
 	p.pausesUntilThereIsSpace("disks", owner)
 }
 

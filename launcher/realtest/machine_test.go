@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // machineOf is a VMI whose machine has what a JSON object says beside the root disk.
@@ -79,7 +80,7 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 				{"name":"s3","disk":{"bus":"scsi"}},{"name":"s4","disk":{"bus":"scsi"}},{"name":"s5","disk":{"bus":"scsi"}},
 				{"name":"s6","disk":{"bus":"scsi"}},{"name":"s7","disk":{"bus":"scsi"},"serial":"eighth"},
 				{"name":"stick","disk":{"bus":"usb"}},{"name":"disc","cdrom":{"bus":"usb"}}],
-			"interfaces":[{"name":"default","masquerade":{},"model":"igb"}]}}`)
+			"interfaces":[{"name":"default","masquerade":{},"model":"igb","bootOrder":2}]}}`)
 	object = strings.Replace(object, `"volumes":`, `"networks":[{"name":"default","pod":{}}],"volumes":`, 1)
 	p := newPodIn(t, object, podNetwork(t))
 	p.bootWith(podInterface())
@@ -113,6 +114,14 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 	free := p.guest(`cd /sys/bus/pci/devices; for p in *; do grep -q 0x060400 $p/class || continue; ` +
 		`ls | grep -q "^0000:$(printf %02x $(cat $p/secondary_bus_number)):" || echo $p; done | wc -l`)
 	require.Equal(t, "3", free, "ports for what is plugged in later")
+	order := strings.Split(p.guest("tr '\\0' '\\n' </sys/firmware/qemu_fw_cfg/by_name/bootorder/raw"), "\n")
+	require.GreaterOrEqual(t, len(order), 2, order)
+	require.Contains(t, order[0], "/scsi@", "the firmware is told of the root disk first")
+	require.Contains(t, order[1], "/ethernet@", "and of the network card then")
+	// Nobody feeds it any more.
+	p.guest("watchdog -T 2 -t 60 /dev/watchdog")
+	m, _ := p.ends()
+	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonCrashed, Ran: true}, m)
 }
 
 // TestAKernelOfItsOwn boots without a disk.

@@ -81,12 +81,18 @@ func TestADiskOnAClaim(t *testing.T) {
 }
 
 // TestDisksOfOtherKinds: a claim that is a device, a claim that is only read, below a layer that goes with the pod, a
-// disk that is read-only, a CD on a claim, and a ConfigMap as a file system. The guest sees each with the cache and the
-// blocks that its disk is to have, and finds what it wrote to the device after a restart. It is booted from a disk on
-// the USB bus, which comes before another one that it could be booted from.
+// disk that is read-only, a CD on a claim, and a claim and a ConfigMap as file systems. The guest sees each with the
+// cache and the blocks that its disk is to have, and finds what it wrote to the device and to the file system after a
+// restart. It is booted from a disk on the USB bus, which comes before another one that it could be booted from.
 func TestDisksOfOtherKinds(t *testing.T) {
 	turns.Take(t, 6)
+	gates := func(names string) {
+		configured(t, `{"configuration":{"developerConfiguration":{"featureGates":`+names+`}}}`)
+	}
+	gates(`["EnableVirtioFsStorageVolumes"]`)
+	t.Cleanup(func() { gates("null") })
 	m := newMachine(t, "kinds", "Halted", "")
+	folder := claimWith(t, m.namespace, "folder", "16Mi", "")
 	device := claimOnDevice(t, m.namespace, "device", "64Mi")
 	below := filepath.Join(claimWith(t, m.namespace, "below", "16Mi", ""), "disk.img")
 	cd := filepath.Join(claimWith(t, m.namespace, "cd", "16Mi", ""), "disk.img")
@@ -100,15 +106,23 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	last := "          - {name: cloudinit, disk: {bus: virtio}}\n"
 	manifest := strings.NewReplacer(last, last+`
           - {name: stick, bootOrder: 1, disk: {bus: usb}}
-          - {name: device, serial: device, blockSize: {custom: {logical: 4096, physical: 4096}}, disk: {bus: virtio}}
-          - {name: below, serial: below, cache: writethrough, io: threads, disk: {bus: virtio}}
+          - {name: device, serial: device, blockSize: {matchVolume: {enabled: true}}, disk: {bus: virtio}}
+          - name: below
+            serial: below
+            cache: writethrough
+            io: threads
+            blockSize: {custom: {logical: 1024, physical: 4096}}
+            disk: {bus: virtio}
           - {name: fixed, serial: fixed, disk: {bus: virtio, readonly: true}}
           - {name: cd, cdrom: {bus: scsi}}
           filesystems:
           - {name: settings, virtiofs: {}}
+          - {name: folder, virtiofs: {}}
 `, "      volumes:\n", `      volumes:
       - name: settings
         configMap: {name: settings}
+      - name: folder
+        persistentVolumeClaim: {claimName: folder}
       - name: device
         persistentVolumeClaim: {claimName: device}
       - name: stick
@@ -123,7 +137,10 @@ func TestDisksOfOtherKinds(t *testing.T) {
 		Replace(m.manifest("Always", ""))
 	require.Contains(t, manifest, "cdrom")
 	m.kubectl("create", "configmap", "settings", "--from-literal=key=of-the-config-map")
-	apply(t, manifest)
+	until(t, time.Minute, "the feature gate is known to whoever admits the VM", func() error {
+		_, err := tryWith(manifest, "apply", "-f", "-")
+		return err
+	})
 	first := m.untilBooted()
 	m.untilAgentAnswers()
 	const firstLine = `f() { head -n 1 /dev/$(basename $(dirname $(grep -lx "$1" /sys/block/*/serial))); }; `
@@ -132,7 +149,7 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	require.Contains(t, m.inGuestBy("cat /proc/cmdline"), "virtflow.stick", "only the stick's menu says so")
 	const queue = bySerial + `for s in device below; do cat /sys/block/$(d $s)/queue/$FILE; done`
 	require.Equal(t, "write back\nwrite through\n", m.inGuestBy("FILE=write_cache; "+queue))
-	require.Equal(t, "4096\n512\n", m.inGuestBy("FILE=logical_block_size; "+queue))
+	require.Equal(t, "4096\n1024\n", m.inGuestBy("FILE=logical_block_size; "+queue))
 	require.Contains(t, m.inGuestBy(bySerial+"cat /sys/block/$(d fixed)/ro; head -n 1 /dev/$(d fixed)"), "1\nfor good")
 	_, err := m.tryInGuestBy(bySerial + "echo other | dd of=/dev/$(d fixed) conv=fsync")
 	require.Error(t, err)
@@ -142,6 +159,10 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	require.Equal(t, "of the CD", strings.TrimSpace(m.inGuestBy("head -n 1 /dev/sr0")))
 	require.Equal(t, "of-the-config-map", strings.TrimSpace(
 		m.inGuestBy("mkdir -p /settings && mount -t virtiofs settings /settings && cat /settings/key")))
+	const mount = "mkdir -p /folder && mount -t virtiofs folder /folder; cat /folder/*; "
+	found := filepath.Join(folder, "found")
+	require.NoError(t, os.WriteFile(found, []byte("of the claim\n"), 0o644)) //nolint:gosec // another user reads it
+	require.Equal(t, "of the claim\n", m.inGuestBy(mount+"echo of the guest >/folder/made"))
 	m.inGuestBy(write + "f device of-the-first-instance; f below of-the-first-instance")
 	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
 
@@ -150,6 +171,7 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	m.untilAgentAnswers()
 	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.inGuestBy(firstLine+"f device")))
 	require.Equal(t, "as it was", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
+	require.Equal(t, "of the claim\nof the guest\n", m.inGuestBy(mount))
 	m.remove()
 	kept, err := os.ReadFile(fixed)
 	require.NoError(t, err)

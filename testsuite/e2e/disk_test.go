@@ -58,13 +58,13 @@ func claimWith(t *testing.T, namespace, name, size, disk string) (dir string) {
 }
 
 // claimOnDevice makes a claim of that size ("64Mi") with volume mode Block, and a volume for it that every node has: a
-// loop device on that file, which it makes.
+// loop device with blocks of 4096 bytes on that file, which it makes.
 func claimOnDevice(t *testing.T, namespace, name, size string) (file string) {
 	t.Helper()
 	file = filepath.Join(launchersDir(t, namespace), "device")
 	out, err := exec.Command("truncate", "--size="+strings.TrimSuffix(size, "i"), file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	out, err = exec.Command("losetup", "--find", "--show", file).CombinedOutput()
+	out, err = exec.Command("losetup", "--sector-size", "4096", "--find", "--show", file).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	device := strings.TrimSpace(string(out))
 	t.Cleanup(func() {

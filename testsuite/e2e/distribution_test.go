@@ -22,8 +22,8 @@ import (
 const distributionTime = 8 * time.Minute
 
 // TestADistribution boots a cloud image of Debian from a claim, as users do: by BIOS, and later the same disk by UEFI
-// with secure boot. It takes its user data, network data and an SSH key, virtctl ssh logs in, and what is written
-// outlives a restart.
+// with secure boot. It takes its user data, network data and SSH keys, of the user data and of a Secret, virtctl ssh
+// logs in, and what is written outlives a restart.
 func TestADistribution(t *testing.T) {
 	turns.Take(t, 1)
 	out, err := exec.Command("go", "run", "-trimpath", "-buildvcs=false", "../../deploy/images", "cloud-image").Output()
@@ -44,6 +44,10 @@ spec:
   runStrategy: Always
   template:
     spec:
+      accessCredentials:
+      - sshPublicKey:
+          source: {secret: {secretName: keys}}
+          propagationMethod: {noCloud: {}}
       terminationGracePeriodSeconds: 120
       domain:
         cpu: {cores: 2}
@@ -65,6 +69,7 @@ spec:
             #cloud-config
             hostname: from-user-data
             users:
+            - default
             - name: guest
               shell: /bin/bash
               sudo: ALL=(ALL) NOPASSWD:ALL
@@ -76,7 +81,9 @@ spec:
                 dhcp4: true
                 addresses: [192.0.2.77/32]
 `, d.namespace, strings.TrimSpace(string(public))))
+	d.kubectl("create", "secret", "generic", "keys", "--from-literal=of=ssh-ed25519 AAAA of-a-secret")
 	first := d.untilUp("")
+	require.Equal(t, "ssh-ed25519 AAAA of-a-secret", d.run("sudo tail -n 1 ~debian/.ssh/authorized_keys"))
 	require.Equal(t, "from-user-data", d.run("hostname"))
 	require.Contains(t, d.run("ip -4 -o addr"), "192.0.2.77/32", "of the network data")
 	require.Equal(t, "running", d.run("systemctl is-system-running --wait"))

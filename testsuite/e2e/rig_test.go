@@ -34,6 +34,12 @@ func kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
+// configured patches the spec of the KubeVirt object. Whoever does so puts it back.
+func configured(t *testing.T, spec string) {
+	t.Helper()
+	kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p", `{"spec":`+spec+`}`)
+}
+
 // try runs the unmodified client.
 func try(args ...string) (string, error) { return tryWith("", args...) }
 

@@ -3,9 +3,6 @@
 package e2e
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,11 +13,14 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestAMachineKeepsItsState: what the TPM and UEFI remember outlives a stop, on a claim that goes with the VM.
+// TestAMachineKeepsItsState: what the TPM and UEFI remember goes with the guest to another node and outlives a stop, on
+// a claim that goes with the VM.
 func TestAMachineKeepsItsState(t *testing.T) {
 	turns.Take(t, 3)
 	m := &machine{t: t, namespace: newNamespace(t), name: "remembers", taps: taps()}
-	dir := launchersDir(t, m.namespace)
+	class := func(name string) { configured(t, `{"configuration":{"vmStateStorageClass":`+name+`}}`) }
+	class(`"shared"`)
+	t.Cleanup(func() { class("null") })
 	manifest := strings.NewReplacer("guest: 128Mi", "guest: 512Mi", "        devices:\n",
 		"        features: {smm: {}}\n        firmware: {bootloader: {efi: {persistent: true}}}\n"+
 			"        devices:\n          tpm: {persistent: true}\n").Replace(m.manifest("Halted", ""))
@@ -29,22 +29,6 @@ func TestAMachineKeepsItsState(t *testing.T) {
 	vm, err := m.vm()
 	require.NoError(t, err)
 	claim := claims.StatePrefix + "-" + m.name + "-" + contract.ShortUID(string(vm.UID))
-	volume := "virtflow-" + m.namespace
-	// Without a wait: it goes with the claim, whose namespace is deleted afterwards.
-	t.Cleanup(func() { _, _ = try("delete", "pv", volume, "--ignore-not-found", "--wait=false") })
-	apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: %[1]s}
-spec:
-  capacity: {storage: 16Mi}
-  accessModes: [ReadWriteOnce]
-  persistentVolumeReclaimPolicy: Retain
-  storageClassName: ""
-  claimRef: {namespace: %[2]s, name: %[3]s}
-  hostPath: {path: %[4]s, type: Directory}
-`, volume, m.namespace, claim, dir))
-
 	m.strategy("Always")
 	vmi := m.untilBooted()
 	require.Equal(t, "10Mi "+string(vm.UID), m.kubectl("get", "pvc", claim, "-o",
@@ -61,17 +45,21 @@ spec:
 	key := m.inGuestBy(endorsement)
 	require.Greater(t, len(key), 200, key)
 	m.inGuestBy(efivars + `printf '\007\000\000\000kept' > ` + variable)
+	remembers := func() {
+		t.Helper()
+		require.Equal(t, key, m.inGuestBy(endorsement))
+		require.Equal(t, "kept", strings.TrimSpace(m.inGuestBy(efivars+"tail -c +5 "+variable)))
+	}
+	m.asks("moves", "", "")
+	m.untilMigrated()
+	m.onePod()
+	remembers()
 	m.strategy("Halted")
 	m.untilStatus("Stopped")
-	for _, file := range []string{"nvram/VARS.fd", "swtpm/tpm2/tpm2-00.permall"} {
-		_, err := os.Stat(filepath.Join(dir, "current", file))
-		require.NoError(t, err)
-	}
 	m.strategy("Always")
 	m.untilBooted()
 	m.untilAgentAnswers()
-	require.Equal(t, key, m.inGuestBy(endorsement))
-	require.Equal(t, "kept", strings.TrimSpace(m.inGuestBy(efivars+"tail -c +5 "+variable)))
+	remembers()
 	m.remove()
 	m.kubectl("wait", "--for=delete", "pvc/"+claim, "--timeout=60s")
 }

@@ -170,8 +170,7 @@ func TestManual(t *testing.T) {
 func TestAnEditedVM(t *testing.T) {
 	turns.Take(t, 6)
 	rollout := func(strategy string) {
-		kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p",
-			`{"spec":{"configuration":{"vmRolloutStrategy":"`+strategy+`"}}}`)
+		configured(t, `{"configuration":{"vmRolloutStrategy":"`+strategy+`"}}`)
 	}
 	rollout("LiveUpdate")
 	t.Cleanup(func() { rollout("Stage") })

@@ -32,9 +32,8 @@ func TestWorkloadUpdate(t *testing.T) {
 		untilHealthy(t)
 	})
 	strategy := func(updates, limit string) {
-		kubectl(t, "-n", "virtflow", "patch", "kubevirt", "kubevirt", "--type=merge", "-p", `{"spec":`+
-			`{"workloadUpdateStrategy":`+updates+`,"configuration":{"migrations":`+
-			`{"parallelMigrationsPerCluster":`+limit+`}}}}`)
+		configured(t, `{"workloadUpdateStrategy":`+updates+`,"configuration":{"migrations":`+
+			`{"parallelMigrationsPerCluster":`+limit+`}}}`)
 	}
 	t.Cleanup(func() { strategy("null", "null") })
 	strategy(`{"workloadUpdateMethods":["LiveMigrate"]}`, "1")

@@ -1,6 +1,6 @@
 // Command scale loads the local cluster's real control plane (API server, Temporal, virtflow's own processes) with
-// many VMs on simulated nodes, at twice the rate that it can do, and checks that this makes things slow but neither
-// fails, repeats nor loses anything.
+// many VMs (with --vmis, VMIs by themselves) on simulated nodes, at twice the rate that it can do, and checks that this
+// makes things slow but neither fails, repeats nor loses anything.
 // Only the nodes are simulated: no guest runs, so that what is measured is the control plane.
 //
 // A run has three stages, each in a namespace of its own. What the first two show is what the third is held to:
@@ -17,6 +17,7 @@
 //	main.go      the flags
 //	run.go       the course of a run
 //	stage.go     VMs of one namespace: made, replaced, deleted
+//	object.go    what is made: VMs, or VMIs by themselves
 //	machine.go   what is known of each VM, and what is waited for
 //	restart.go   programs that are killed while VMs run
 //	audit.go     requests to the API server, counted from its audit log

@@ -39,6 +39,7 @@ func (m *machine) observeVMI(vmi *kubevirt.VirtualMachineInstance) {
 }
 
 // What is waited for.
+func runs(m *machine) bool     { return m.Running }
 func started(m *machine) bool  { return m.VM && m.Ready && m.Running }
 func replaced(m *machine) bool { return started(m) && m.UID != m.before }
 func gone(m *machine) bool     { return !m.VM && !m.VMI }

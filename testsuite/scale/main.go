@@ -29,7 +29,8 @@ type options struct {
 	InHand   int           // how many of those are started at a time
 	Nodes    int           // simulated nodes
 	Patience time.Duration // how long the slowest of a step may take
-	Replace  bool          // deletes all VMIs, too
+	VMIs     bool          // makes VMIs by themselves instead of VMs
+	Replace  bool          // deletes all VMIs of VMs, too
 	Restarts bool          // kills each program while all VMs run
 	Resume   string        // namespace of the VMs of an earlier run
 	Keep     bool          // leaves the namespaces
@@ -53,6 +54,7 @@ func command() *cobra.Command {
 			f.IntVar(&o.Nodes, "nodes", 20, "how many nodes are simulated")
 			f.DurationVar(&o.Patience, "patience", 15*time.Minute,
 				"how long a step may take, until the last VM has done it")
+			f.BoolVar(&o.VMIs, "vmis", false, "make VMIs by themselves instead of VMs")
 			f.BoolVar(&o.Replace, "replace", true, "delete all VMIs, and wait until all VMs run again")
 			f.BoolVar(&o.Restarts, "restarts", false,
 				"kill the programs of the control plane in turn while all VMs run, and see what it costs")

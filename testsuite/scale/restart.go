@@ -70,7 +70,7 @@ func (s *stage) restart(ctx context.Context, probes *stage, probe, program strin
 		}
 	}
 	out := restart{Program: program}
-	if err := probes.makeVMOnceServed(ctx, probe); err != nil {
+	if err := probes.makeOnceServed(ctx, probe); err != nil {
 		return err
 	}
 	out.Answered = time.Since(began)
@@ -92,7 +92,8 @@ func (s *stage) restart(ctx context.Context, probes *stage, probe, program strin
 	}
 	s.restarted(out)
 	s.found(yes("another "+program+" runs", processes.Replaced(old, processes.Of(program, now))),
-		exactly("VMs that the restart of "+program+" has stopped or replaced", 0, disturbed(instances, left)),
+		exactly(s.object().plural+" that the restart of "+program+" has stopped or replaced", 0,
+			disturbed(instances, left)),
 		atMost("requests about each of them", mostRestartCalls, float64(out.Calls.Total)/float64(s.count)))
 	return nil
 }
@@ -102,16 +103,16 @@ const mostRestartCalls = 0.1
 
 func (s *stage) restarted(out restart) {
 	s.report.Restarts = append(s.report.Restarts, out)
-	fmt.Printf("scale: restart of %s with %d VMs: another one is made after %s and runs after %s; %d requests and %d "+
-		"events about the others\n", out.Program, s.count, round(out.Answered), round(out.Started), out.Calls.Total,
-		out.Calls.Events)
+	fmt.Printf("scale: restart of %s with %d %s: another one is made after %s and runs after %s; %d requests and %d "+
+		"events about the others\n", out.Program, s.count, s.object().plural, round(out.Answered), round(out.Started),
+		out.Calls.Total, out.Calls.Events)
 	printUsage(os.Stdout, out.Used, 1)
 }
 
-// makeVMOnceServed makes a VM as soon as the API server and the webhooks answer.
-func (s *stage) makeVMOnceServed(ctx context.Context, name string) error {
+// makeOnceServed makes a VM (or VMI) as soon as the API server and the webhooks answer.
+func (s *stage) makeOnceServed(ctx context.Context, name string) error {
 	return s.poll(ctx, func(ctx context.Context) (bool, error) {
-		err := s.makeVM(ctx, name)
+		err := s.make(ctx, name)
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err): // the answer to the request before was lost
 			return true, nil
@@ -125,6 +126,10 @@ func (s *stage) makeVMOnceServed(ctx context.Context, name string) error {
 // untilRuns asks again and again: what follows the API server's events may have to connect anew first.
 func (s *stage) untilRuns(ctx context.Context, name string) error {
 	return s.poll(ctx, func(ctx context.Context) (bool, error) {
+		vmi, err := s.kubevirt.VMIs(s.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil || vmi.Status.Phase != kubevirt.Running || s.VMIs {
+			return err == nil && vmi.Status.Phase == kubevirt.Running, nil
+		}
 		vm, err := s.kubevirt.VMs(s.namespace).Get(ctx, name, metav1.GetOptions{})
 		return err == nil && vm.Status.Ready, nil
 	})

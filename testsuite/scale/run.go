@@ -110,10 +110,13 @@ func (r *run) rest(ctx, life context.Context) (out restful, err error) {
 		out    *step
 		events *map[string]int
 	}{
-		{"start", started, s.makeVM, &out.start, &out.afterStart},
+		{"start", r.object().started, s.make, &out.start, &out.afterStart},
 		{"kubectl delete vmi", replaced, s.deleteOne("vmi"), &out.replace, &out.afterReplace},
-		{"kubectl delete vm", gone, s.deleteOne("vm"), &out.remove, &out.afterRemove},
+		{"kubectl delete " + r.object().kind, gone, s.deleteOne(r.object().kind), &out.remove, &out.afterRemove},
 	} {
+		if step.out == &out.replace && !r.object().replaced {
+			continue
+		}
 		*step.out, err = s.step(ctx, step.what, step.want, func(ctx context.Context) error {
 			return s.atATime(ctx, 1, step.act)
 		})
@@ -137,15 +140,16 @@ func (r *run) capacity(ctx, life context.Context) (step, error) {
 	if err != nil {
 		return step{}, err
 	}
-	out, err := s.step(ctx, "start", started, func(ctx context.Context) error {
-		return s.atATime(ctx, r.InHand, s.makeVM)
+	out, err := s.step(ctx, "start", r.object().started, func(ctx context.Context) error {
+		return s.atATime(ctx, r.InHand, s.make)
 	})
 	r.record("capacity", fmt.Sprintf("start, %d in hand", r.InHand), out)
 	if err != nil {
 		return out, err
 	}
-	removed, err := s.step(ctx, "kubectl delete vm --all", gone, s.deleteAll("vm"))
-	r.record("capacity", "kubectl delete vm --all", removed)
+	deletion := "kubectl delete " + r.object().kind + " --all"
+	removed, err := s.step(ctx, deletion, gone, s.deleteAll(r.object().kind))
+	r.record("capacity", deletion, removed)
 	return out, err
 }
 
@@ -172,21 +176,21 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	if rate == 0 {
 		rate = 2 * capacity.perSecond()
 	}
-	starts, err := s.step(ctx, "start", started, func(ctx context.Context) error {
-		return s.atRate(ctx, rate, s.makeVM)
+	starts, err := s.step(ctx, "start", r.object().started, func(ctx context.Context) error {
+		return s.atRate(ctx, rate, s.make)
 	})
 	r.record("load", fmt.Sprintf("start, %.1f a second", rate), starts)
-	r.found(exactly("VMs that run", r.Count, len(starts.Took)), s.failed())
+	r.found(exactly(r.object().plural+" that run", r.Count, len(starts.Took)), s.failed())
 	if err != nil {
 		return err
 	}
-	r.found(costs("requests for the start of a VM", rest.start, starts),
-		goodput("VMs started a second", capacity, starts))
+	r.found(costs("requests for each start", rest.start, starts),
+		goodput(r.object().plural+" started a second", capacity, starts))
 	if err := errors.Join(s.transitions(ctx), s.nothingLost(ctx, "their starts", rest.afterStart)); err != nil {
 		return err
 	}
 
-	if r.Replace {
+	if r.Replace && r.object().replaced {
 		if err := r.replace(ctx, s, rest); err != nil {
 			return err
 		}
@@ -204,8 +208,8 @@ func (r *run) resume(ctx, life context.Context, rest restful) error {
 		return err
 	}
 	r.stages = append(r.stages, s)
-	again, err := s.step(ctx, "resume", started, func(context.Context) error { return nil })
-	r.found(exactly("VMs that run", r.Count, len(again.Took)))
+	again, err := s.step(ctx, "resume", r.object().started, func(context.Context) error { return nil })
+	r.found(exactly(r.object().plural+" that run", r.Count, len(again.Took)))
 	if err != nil {
 		return err
 	}
@@ -222,13 +226,14 @@ func (r *run) finish(ctx, life context.Context, s *stage, rest restful) error {
 	if r.Keep {
 		return nil
 	}
-	removals, err := s.step(ctx, "kubectl delete vm --all", gone, s.deleteAll("vm"))
-	r.record("load", "kubectl delete vm --all", removals)
-	r.found(exactly("VMs that are gone after kubectl delete vm --all", r.Count, len(removals.Took)))
+	deletion := "kubectl delete " + r.object().kind + " --all"
+	removals, err := s.step(ctx, deletion, gone, s.deleteAll(r.object().kind))
+	r.record("load", deletion, removals)
+	r.found(exactly(r.object().plural+" that are gone after "+deletion, r.Count, len(removals.Took)))
 	if err != nil {
 		return err
 	}
-	r.found(costs("requests for the deletion of a VM", rest.remove, removals))
+	r.found(costs("requests for each deletion", rest.remove, removals))
 	return errors.Join(s.nothingLost(ctx, "their deletion", rest.afterRemove), s.noPods(ctx))
 }
 
@@ -264,7 +269,7 @@ func (s *stage) failed() finding {
 	for _, f := range slices.Sorted(maps.Keys(said)) {
 		fmt.Printf("scale:   %d × %s\n", said[f], f)
 	}
-	return exactly("VMs that said that something failed", 0, len(s.failures))
+	return exactly(s.object().plural+" that said that something failed", 0, len(s.failures))
 }
 
 // transitions finds whether each VM was started once, and no workflow has ended otherwise than well.
@@ -275,7 +280,7 @@ func (s *stage) transitions(ctx context.Context) error {
 	}
 	starts, err := s.starts(ctx)
 	s.found(exactly("workflows that failed, timed out or were cancelled", 0, bad),
-		exactly("starts of VMs, as workflows", s.count, starts))
+		exactly("starts of VMs, as workflows", s.object().starts*s.count, starts))
 	return err
 }
 

@@ -65,6 +65,10 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	vmi.Status.Phase = kubevirt.Running
 	m.observeVMI(vmi)
 	require.True(t, started(m))
+	alone := &machine{}
+	alone.observeVMI(vmi)
+	require.True(t, options{VMIs: true}.object().started(alone))
+	require.False(t, options{}.object().started(alone), "there is no VM")
 	m.before = "1"
 	require.False(t, replaced(m))
 	m.observeVMI(nil)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
@@ -171,7 +170,8 @@ func (s *stage) step(
 	slices.Sort(out.Took)
 	slices.Sort(out.Done)
 	if err != nil {
-		return out, fmt.Errorf("%s in %s: %d of %d VMs: %w", what, s.namespace, len(out.Took), s.count, err)
+		return out, fmt.Errorf("%s in %s: %d of %d %s: %w", what, s.namespace, len(out.Took), s.count,
+			s.object().plural, err)
 	}
 	if out.Calls, err = s.settled(ctx, began); err != nil {
 		return out, err
@@ -240,33 +240,6 @@ func (s *stage) ask(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.machines[name].asked = time.Now()
-}
-
-func (s *stage) makeVM(ctx context.Context, name string) error {
-	memory, always := resource.MustParse("64Mi"), kubevirt.RunStrategyAlways
-	spec := kubevirt.VirtualMachineInstanceSpec{
-		NodeSelector: map[string]string{labelSimulated: "true"},
-		Tolerations:  []corev1.Toleration{{Key: labelSimulated, Operator: corev1.TolerationOpExists}},
-		Domain: kubevirt.DomainSpec{
-			Memory: &kubevirt.Memory{Guest: &memory},
-			Devices: kubevirt.Devices{
-				Disks: []kubevirt.Disk{
-					{Name: "root", DiskDevice: kubevirt.DiskDevice{
-						Disk: &kubevirt.DiskTarget{Bus: kubevirt.DiskBusVirtio}}}},
-				Interfaces: []kubevirt.Interface{*kubevirt.DefaultMasqueradeNetworkInterface()},
-			},
-		},
-		Networks: []kubevirt.Network{*kubevirt.DefaultPodNetwork()},
-		Volumes: []kubevirt.Volume{{Name: "root", VolumeSource: kubevirt.VolumeSource{
-			ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/virtflow/guest:dev"},
-		}}},
-	}
-	_, err := s.kubevirt.VMs(s.namespace).Create(ctx, &kubevirt.VirtualMachine{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
-		Spec: kubevirt.VirtualMachineSpec{RunStrategy: &always,
-			Template: &kubevirt.VirtualMachineInstanceTemplateSpec{Spec: spec}},
-	}, metav1.CreateOptions{})
-	return err
 }
 
 // deleteOne deletes one object and returns at once.

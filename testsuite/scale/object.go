@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+// object is what a run makes: VMs, or VMIs by themselves.
+type object struct {
+	plural  string // for people
+	kind    string // for kubectl
+	make    func(ctx context.Context, s *stage, name string) error
+	started func(*machine) bool
+	// starts is how many workflows start one.
+	starts int
+	// replaced says that another VMI comes where one is deleted.
+	replaced bool
+}
+
+func (o options) object() object {
+	if o.VMIs {
+		return object{plural: "VMIs", kind: "vmi", make: makeVMI, started: runs}
+	}
+	return object{plural: "VMs", kind: "vm", make: makeVM, started: started, starts: 1, replaced: true}
+}
+
+func (s *stage) make(ctx context.Context, name string) error { return s.object().make(ctx, s, name) }
+
+func makeVM(ctx context.Context, s *stage, name string) error {
+	always := kubevirt.RunStrategyAlways
+	_, err := s.kubevirt.VMs(s.namespace).Create(ctx, &kubevirt.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
+		Spec: kubevirt.VirtualMachineSpec{RunStrategy: &always,
+			Template: &kubevirt.VirtualMachineInstanceTemplateSpec{Spec: small()}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+func makeVMI(ctx context.Context, s *stage, name string) error {
+	_, err := s.kubevirt.VMIs(s.namespace).Create(ctx, &kubevirt.VirtualMachineInstance{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace}, Spec: small(),
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// small is the spec of a small guest on a simulated node.
+func small() kubevirt.VirtualMachineInstanceSpec {
+	memory := resource.MustParse("64Mi")
+	return kubevirt.VirtualMachineInstanceSpec{
+		NodeSelector: map[string]string{labelSimulated: "true"},
+		Tolerations:  []corev1.Toleration{{Key: labelSimulated, Operator: corev1.TolerationOpExists}},
+		Domain: kubevirt.DomainSpec{
+			Memory: &kubevirt.Memory{Guest: &memory},
+			Devices: kubevirt.Devices{
+				Disks: []kubevirt.Disk{
+					{Name: "root", DiskDevice: kubevirt.DiskDevice{
+						Disk: &kubevirt.DiskTarget{Bus: kubevirt.DiskBusVirtio}}}},
+				Interfaces: []kubevirt.Interface{*kubevirt.DefaultMasqueradeNetworkInterface()},
+			},
+		},
+		Networks: []kubevirt.Network{*kubevirt.DefaultPodNetwork()},
+		Volumes: []kubevirt.Volume{{Name: "root", VolumeSource: kubevirt.VolumeSource{
+			ContainerDisk: &kubevirt.ContainerDiskSource{Image: "localhost/virtflow/guest:dev"},
+		}}},
+	}
+}
