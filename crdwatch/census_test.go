@@ -2,6 +2,7 @@ package crdwatch
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,8 @@ type visible struct {
 	lists   int
 	// executions are those that are listed.
 	executions []*workflowpb.WorkflowExecutionInfo
+	// terminated and unreadable are the IDs of workflows that were, and of those that Temporal fails to tell of.
+	terminated, unreadable []string
 }
 
 func (v *visible) CountWorkflow(
@@ -84,11 +87,16 @@ func (v *visible) CountWorkflow(
 func (v *visible) DescribeWorkflowExecution(
 	_ context.Context, id, _ string,
 ) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	if _, ok := v.running[id]; !ok {
-		return nil, serviceerror.NewNotFound("it does not run")
+	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	if slices.Contains(v.unreadable, id) {
+		return nil, serviceerror.NewDataLoss("its state is lost")
+	} else if slices.Contains(v.terminated, id) {
+		status = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	} else if _, ok := v.running[id]; !ok {
+		return nil, serviceerror.NewNotFound("nothing is known of it")
 	}
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{
-		Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}}, nil
+	return &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status}}, nil
 }
 
 func (v *visible) ListWorkflow(
@@ -139,13 +147,15 @@ func TestATerminatedEntityIsStartedAgain(t *testing.T) {
 	require.Equal(t, []string{"observe-vm+ v"}, waiting(d, "vm/a/web"))
 }
 
-// TestWhatVisibilityLacksIsNotSentAgain where the workflow runs: visibility lags while Temporal has much to do.
+// TestWhatVisibilityLacksIsNotSentAgain where the workflow runs: visibility lags while Temporal has much to do. One that
+// Temporal cannot tell of keeps the others from nothing, but when it tells of none everything is looked at later.
 func TestWhatVisibilityLacksIsNotSentAgain(t *testing.T) {
 	d := newTestDiffer(t)
-	v := &visible{running: map[string]string{"vm/a/runs": "VirtualMachine"}} // and is listed nowhere
+	v := &visible{running: map[string]string{"vm/a/runs": "VirtualMachine"}, // and is listed nowhere
+		terminated: []string{"vm/a/ended"}, unreadable: []string{"vm/a/broken", "vm/a/other"}}
 	l := NewLeader(Options{Temporal: v, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf)
 	d = l.differ
-	for _, name := range []string{"runs", "lost"} {
+	for _, name := range []string{"runs", "lost", "ended", "broken", "other"} {
 		require.NoError(t, d.informers.VMs.GetStore().Add(&kubevirt.VirtualMachine{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name)}}))
 		d.entities.vm.changed(d, "a/"+name, change)
@@ -154,7 +164,13 @@ func TestWhatVisibilityLacksIsNotSentAgain(t *testing.T) {
 	_, err := l.Resync(t.Context(), false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"observe-vm+ lost"}, waiting(d, "vm/a/lost"))
+	require.Equal(t, []string{"observe-vm+ ended"}, waiting(d, "vm/a/ended"))
 	require.Empty(t, outbox(d).pending)
+
+	v.unreadable = append(v.unreadable, "vm/a/lost", "vm/a/ended", "vm/a/runs")
+	next, err := l.Resync(t.Context(), false)
+	require.ErrorContains(t, err, "its state is lost")
+	require.Equal(t, confirmInterval, next)
 }
 
 // TestALostPodIsSentAgain: its VMI is gone, and so is the workflow that would remove its finalizer. One whose VMI or

@@ -148,10 +148,14 @@ func (queueEntity) vanishedObjects(context.Context, *resyncer, map[string]contra
 
 // lostWorkflows sends a queue that is lost all that have not ended.
 func (q queueEntity) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
-	if _, ok := open[contract.AdmissionID]; ok {
+	unended := q.informers.unended()
+	if _, ok := open[contract.AdmissionID]; ok || len(unended) == 0 {
 		return nil
 	}
-	for _, vmim := range q.informers.unended() {
+	if runs, err := r.runs(ctx, contract.AdmissionID); err != nil || runs {
+		return err
+	}
+	for _, vmim := range unended {
 		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}

@@ -100,9 +100,12 @@ func (updateEntity) vanishedObjects(context.Context, *resyncer, map[string]contr
 }
 
 // lostWorkflows starts one that is lost.
-func (u updateEntity) lostWorkflows(_ context.Context, r *resyncer, open map[string]contract.Object) error {
+func (u updateEntity) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
 	if _, ok := open[contract.WorkloadUpdateID]; ok || u.informers.outdated() == 0 {
 		return nil
+	}
+	if runs, err := r.runs(ctx, contract.WorkloadUpdateID); err != nil || runs {
+		return err
 	}
 	r.differ.mu.Lock()
 	defer r.differ.mu.Unlock()

@@ -217,7 +217,7 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 		if _, there := get[*kubevirt.VirtualMachineInstance](r.informers.VMIs, vm.Namespace+"/"+vm.Name); there {
 			continue
 		}
-		last, err := r.describe(ctx, contract.VMIID(vm.Namespace, vm.Name))
+		last, err := r.lastRun(ctx, contract.VMIID(vm.Namespace, vm.Name))
 		if err != nil {
 			return err
 		}
@@ -284,8 +284,15 @@ func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open ma
 	return nil
 }
 
-// describe is what Temporal itself knows of the last run of a workflow, not its visibility, which lags; nil: nothing.
-func (r *resyncer) describe(ctx context.Context, workflow string) (*workflowpb.WorkflowExecutionInfo, error) {
+// runs says whether a workflow runs. Temporal itself is asked, for what visibility lacks: it lags while there is much to
+// do, and to send again what is about to be done is one task more for each.
+func (r *resyncer) runs(ctx context.Context, workflow string) (bool, error) {
+	last, err := r.lastRun(ctx, workflow)
+	return last.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, err
+}
+
+// lastRun is what Temporal knows of the last run of a workflow; nil: nothing.
+func (r *resyncer) lastRun(ctx context.Context, workflow string) (*workflowpb.WorkflowExecutionInfo, error) {
 	d, err := r.temporal.DescribeWorkflowExecution(ctx, workflow, "")
 	if notFound := new(serviceerror.NotFound); errors.As(err, &notFound) {
 		return nil, nil
@@ -296,9 +303,12 @@ func (r *resyncer) describe(ctx context.Context, workflow string) (*workflowpb.W
 	return d.GetWorkflowExecutionInfo(), nil
 }
 
-// lostWorkflows sends the objects that have no workflow again, which starts one. Temporal is asked for those that
-// visibility lacks: while there is much to do, it lacks many that run, and each that is sent again is one task more.
+// inARow is how many workflows in a row Temporal may tell nothing of: one may be past reading, but no more of them are.
+const inARow = 3
+
+// lostWorkflows sends the objects that have no workflow again, which starts one.
 func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
+	failed := 0
 	for _, o := range list[T](e.informer) {
 		id := e.id(o.GetNamespace(), o.GetName())
 		if _, ok := open[id]; ok || !e.open(o) {
@@ -307,11 +317,15 @@ func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[
 		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}
-		last, err := r.describe(ctx, id)
+		runs, err := r.runs(ctx, id)
 		if err != nil {
-			return err
+			if failed++; failed == inARow || ctx.Err() != nil {
+				return err
+			}
+			r.log.Warn().Err(err).Msg("going on with the other objects")
+			continue
 		}
-		if last.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		if failed = 0; !runs {
 			e.again(r.differ, o)
 		}
 	}

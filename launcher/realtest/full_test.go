@@ -25,7 +25,7 @@ func TestAFullDiskPausesTheGuest(t *testing.T) {
 	p.boot()
 	p.guestUp(1)
 	// A serial port is logged in to once.
-	p.shell(`dd if=/dev/urandom of=/dev/vdd bs=1M count=12 conv=fsync && echo all of it fits; ` +
+	p.shell(`dd if=/dev/urandom of=/dev/vdd bs=1M count=12 conv=fsync && echo "all of it ""fits"; ` +
 		`echo "the guest goes on"; read go; dd if=/dev/urandom of=/dev/vdb bs=1M count=12`)
 	p.says("the guest goes on")
 	require.NotContains(t, p.log(), "guest console: all of it fits")

@@ -118,8 +118,8 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 	require.GreaterOrEqual(t, len(order), 2, order)
 	require.Contains(t, order[0], "/scsi@", "the firmware is told of the root disk first")
 	require.Contains(t, order[1], "/ethernet@", "and of the network card then")
-	// Nobody feeds it any more.
-	p.guest("watchdog -T 2 -t 60 /dev/watchdog")
+	// Nobody feeds it any more: ten seconds are for the answer.
+	p.guest("watchdog -T 10 -t 600 /dev/watchdog")
 	m, _ := p.ends()
 	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonCrashed, Ran: true}, m)
 }

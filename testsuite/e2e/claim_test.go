@@ -89,8 +89,8 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	gates := func(names string) {
 		configured(t, `{"configuration":{"developerConfiguration":{"featureGates":`+names+`}}}`)
 	}
-	gates(`["EnableVirtioFsStorageVolumes"]`)
 	t.Cleanup(func() { gates("null") })
+	gates(`["EnableVirtioFsStorageVolumes"]`)
 	m := newMachine(t, "kinds", "Halted", "")
 	folder := claimWith(t, m.namespace, "folder", "16Mi", "")
 	device := claimOnDevice(t, m.namespace, "device", "64Mi")
@@ -139,6 +139,9 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	m.kubectl("create", "configmap", "settings", "--from-literal=key=of-the-config-map")
 	until(t, time.Minute, "the feature gate is known to whoever admits the VM", func() error {
 		_, err := tryWith(manifest, "apply", "-f", "-")
+		if err != nil {
+			require.ErrorContains(t, err, "virtiofs")
+		}
 		return err
 	})
 	first := m.untilBooted()

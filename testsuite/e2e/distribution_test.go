@@ -36,6 +36,7 @@ func TestADistribution(t *testing.T) {
 
 	d := distribution{machine: &machine{t: t, namespace: newNamespace(t), name: "debian"}, key: key}
 	claimWith(t, d.namespace, "system", "3Gi", strings.TrimSpace(string(out)))
+	d.kubectl("create", "secret", "generic", "keys", "--from-literal=of=ssh-ed25519 AAAA of-a-secret")
 	apply(t, fmt.Sprintf(`
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
@@ -81,7 +82,6 @@ spec:
                 dhcp4: true
                 addresses: [192.0.2.77/32]
 `, d.namespace, strings.TrimSpace(string(public))))
-	d.kubectl("create", "secret", "generic", "keys", "--from-literal=of=ssh-ed25519 AAAA of-a-secret")
 	first := d.untilUp("")
 	require.Equal(t, "ssh-ed25519 AAAA of-a-secret", d.run("sudo tail -n 1 ~debian/.ssh/authorized_keys"))
 	require.Equal(t, "from-user-data", d.run("hostname"))

@@ -19,8 +19,8 @@ func TestAMachineKeepsItsState(t *testing.T) {
 	turns.Take(t, 3)
 	m := &machine{t: t, namespace: newNamespace(t), name: "remembers", taps: taps()}
 	class := func(name string) { configured(t, `{"configuration":{"vmStateStorageClass":`+name+`}}`) }
-	class(`"shared"`)
 	t.Cleanup(func() { class("null") })
+	class(`"shared"`)
 	manifest := strings.NewReplacer("guest: 128Mi", "guest: 512Mi", "        devices:\n",
 		"        features: {smm: {}}\n        firmware: {bootloader: {efi: {persistent: true}}}\n"+
 			"        devices:\n          tpm: {persistent: true}\n").Replace(m.manifest("Halted", ""))
@@ -31,8 +31,9 @@ func TestAMachineKeepsItsState(t *testing.T) {
 	claim := claims.StatePrefix + "-" + m.name + "-" + contract.ShortUID(string(vm.UID))
 	m.strategy("Always")
 	vmi := m.untilBooted()
-	require.Equal(t, "10Mi "+string(vm.UID), m.kubectl("get", "pvc", claim, "-o",
-		"jsonpath={.spec.resources.requests.storage} {.metadata.ownerReferences[0].uid}"))
+	require.Equal(t, "10Mi shared ReadWriteMany "+string(vm.UID), m.kubectl("get", "pvc", claim, "-o",
+		"jsonpath={.spec.resources.requests.storage} {.spec.storageClassName} {.spec.accessModes[0]} "+
+			"{.metadata.ownerReferences[0].uid}"))
 	known := claims.Known(vmi, claims.StateVolume)
 	require.NotNil(t, known, "%+v", vmi.Status.VolumeStatus)
 	require.Equal(t, claim, known.ClaimName)

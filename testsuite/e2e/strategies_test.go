@@ -172,8 +172,8 @@ func TestAnEditedVM(t *testing.T) {
 	rollout := func(strategy string) {
 		configured(t, `{"configuration":{"vmRolloutStrategy":"`+strategy+`"}}`)
 	}
-	rollout("LiveUpdate")
 	t.Cleanup(func() { rollout("Stage") })
+	rollout("LiveUpdate")
 	m := newMachine(t, "edited", "Always", "")
 	first := m.untilBooted()
 

@@ -7,8 +7,8 @@
 //
 //	rest      a few VMs, one at a time: what each step costs the API server, and which events it records
 //	capacity  as many VMs in hand as the machine needs to be busy: how many a second it can do
-//	load      many VMs at twice that rate, whatever becomes of those before; then all VMIs are deleted (unless
-//	          --replace=false), and then all VMs
+//	load      many VMs at twice that rate, whatever becomes of those before; then all VMIs are deleted, which come
+//	          again (unless --replace=false, or --vmis), and then everything
 //
 // With --restarts the programs of the control plane are killed in turn while all of them run, before they are deleted.
 //

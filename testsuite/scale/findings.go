@@ -100,7 +100,7 @@ func printStep(out io.Writer, what string, s step) {
 	if n == 0 {
 		return
 	}
-	fmt.Fprintf(out, "scale: %s: %d of them, asked within %s, all after %s (%.1f/s); median %s, 95th percentile %s, "+
+	fmt.Fprintf(out, "scale: %s: %d, asked within %s, all after %s (%.1f/s); median %s, 95th percentile %s, "+
 		"most %s\n", what, n,
 		round(s.Asked), round(s.Whole), s.perSecond(), round(s.Took[n/2]), round(s.Took[n*95/100]), round(s.Took[n-1]))
 	fmt.Fprintf(out, "scale:   %.2f requests and %.2f events for each\n", perVM(s), float64(s.Calls.Events)/float64(n))

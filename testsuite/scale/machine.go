@@ -13,7 +13,7 @@ type machine struct {
 	Ready       bool   // the VM's
 	UID         string // the VMI's
 	Running     bool   // the VMI's
-	Failure     string // what the VM's condition Failure says
+	Failure     string // what the VM's condition Failure says, or that the VMI has failed
 	asked, done time.Time
 	before      string // the VMI's UID when its replacement was asked for
 }
@@ -35,6 +35,9 @@ func (m *machine) observeVM(vm *kubevirt.VirtualMachine) {
 func (m *machine) observeVMI(vmi *kubevirt.VirtualMachineInstance) {
 	if m.VMI, m.UID, m.Running = vmi != nil, "", false; vmi != nil {
 		m.UID, m.Running = string(vmi.UID), vmi.Status.Phase == kubevirt.Running
+		if vmi.Status.Phase == kubevirt.Failed {
+			m.Failure = "the VMI is Failed"
+		}
 	}
 }
 

@@ -15,8 +15,6 @@ type object struct {
 	kind    string // for kubectl
 	make    func(ctx context.Context, s *stage, name string) error
 	started func(*machine) bool
-	// starts is how many workflows start one.
-	starts int
 	// replaced says that another VMI comes where one is deleted.
 	replaced bool
 }
@@ -25,7 +23,7 @@ func (o options) object() object {
 	if o.VMIs {
 		return object{plural: "VMIs", kind: "vmi", make: makeVMI, started: runs}
 	}
-	return object{plural: "VMs", kind: "vm", make: makeVM, started: started, starts: 1, replaced: true}
+	return object{plural: "VMs", kind: "vm", make: makeVM, started: started, replaced: true}
 }
 
 func (s *stage) make(ctx context.Context, name string) error { return s.object().make(ctx, s, name) }

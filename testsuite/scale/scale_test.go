@@ -76,6 +76,9 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	vmi.UID = "2"
 	m.observeVMI(vmi)
 	require.True(t, replaced(m))
+	vmi.Status.Phase = kubevirt.Failed
+	m.observeVMI(vmi)
+	require.Equal(t, "the VMI is Failed", m.Failure)
 	vm.Status.Conditions = []kubevirt.VirtualMachineCondition{
 		{Type: kubevirt.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: "A", Message: "b"}}
 	m.observeVM(vm)

@@ -89,18 +89,15 @@ func (advanced) Get(context.Context, any) error { return nil }
 func (c temporalClient) DescribeWorkflowExecution(
 	_ context.Context, id, _ string,
 ) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	r := c.world.workflows.runs[id]
+	r, status := c.world.workflows.runs[id], enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	if r == nil {
-		r = c.world.workflows.ended[id]
+		r, status = c.world.workflows.ended[id], enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 	}
 	if r == nil {
 		return nil, serviceerror.NewNotFound("no workflow " + id)
 	}
 	told := info(id, r)
-	told.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
-	if c.world.workflows.runs[id] != nil {
-		told.Status = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-	}
+	told.Status = status
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: told}, nil
 }
 

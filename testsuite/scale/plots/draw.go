@@ -44,7 +44,7 @@ func newPicture(title, x, y string) *picture {
 
 // progress is how many VMs had done a step after how long.
 func progress(steps []step) (*picture, error) {
-	p := newPicture("VMs that have finished the step", "seconds", "VMs")
+	p := newPicture("Machines that have finished the step", "seconds", "machines")
 	p.X.Min, p.Y.Min = 0, 0
 	for i, s := range steps {
 		points := make(plotter.XYs, len(s.Done))
