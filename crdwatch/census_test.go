@@ -147,8 +147,8 @@ func TestATerminatedEntityIsStartedAgain(t *testing.T) {
 	require.Equal(t, []string{"observe-vm+ v"}, waiting(d, "vm/a/web"))
 }
 
-// TestWhatVisibilityLacksIsNotSentAgain where the workflow runs: visibility lags while Temporal has much to do. One that
-// Temporal cannot tell of keeps the others from nothing, but when it tells of none everything is looked at later.
+// TestWhatVisibilityLacksIsNotSentAgain where the workflow runs: visibility lags while Temporal has much to do. One
+// that Temporal cannot tell of keeps the others from nothing, but when it tells of none all is looked at later.
 func TestWhatVisibilityLacksIsNotSentAgain(t *testing.T) {
 	d := newTestDiffer(t)
 	v := &visible{running: map[string]string{"vm/a/runs": "VirtualMachine"}, // and is listed nowhere

@@ -284,8 +284,8 @@ func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open ma
 	return nil
 }
 
-// runs says whether a workflow runs. Temporal itself is asked, for what visibility lacks: it lags while there is much to
-// do, and to send again what is about to be done is one task more for each.
+// runs says whether a workflow runs. Temporal itself is asked for what visibility lacks: that lags while there is much
+// to do, and to send again what is about to be done is one task more for each.
 func (r *resyncer) runs(ctx context.Context, workflow string) (bool, error) {
 	last, err := r.lastRun(ctx, workflow)
 	return last.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, err
