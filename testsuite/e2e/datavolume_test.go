@@ -19,10 +19,15 @@ import (
 	"github.com/virtflow/virtflow/testsuite/turns"
 )
 
+func hasCDI(t *testing.T) bool {
+	t.Helper()
+	return kubectl(t, "get", "crd", "cdis.cdi.kubevirt.io", "--ignore-not-found", "-o", "name") != ""
+}
+
 // withCDI has CDI fill the claims of DataVolumes, until the test ends.
 func withCDI(t *testing.T) {
 	t.Helper()
-	if kubectl(t, "get", "crd", "cdis.cdi.kubevirt.io", "--ignore-not-found", "-o", "name") == "" {
+	if !hasCDI(t) {
 		t.Cleanup(func() { dev(t, "cdi", "--off") }) // whoever had it before keeps it
 	}
 	dev(t, "cdi")

@@ -65,11 +65,11 @@ func TestKubeVirtsExamples(t *testing.T) {
 	all, err := filepath.Glob(filepath.Join(examples(t), "*.yaml"))
 	require.NoError(t, err)
 	require.Greater(t, len(all), 40)
+	require.False(t, hasCDI(t), "the table is that of a cluster without CDI: make cdi OFF=1 first")
 	disk := guestDisk(t)
 	withMultus(t)
 	// Others name it.
-	named := example{file: filepath.Join(filepath.Dir(all[0]), "non-preemtible.yaml")}
-	require.NoError(t, named.apply(t, "default"))
+	require.NoError(t, example{file: all[0]}.beside("non-preemtible.yaml").apply(t, "default"))
 	t.Cleanup(func() { // what is in no namespace
 		_, _ = try("delete", "priorityclass", "preemtible", "non-preemtible", "--ignore-not-found")
 		_, _ = try("delete", "migrationpolicy", "example-migration-policy", "--ignore-not-found")
@@ -127,6 +127,11 @@ func (e example) manifest(t *testing.T) string {
 	return ours.Replace(text)
 }
 
+// beside is another example.
+func (e example) beside(name string) example {
+	return example{file: filepath.Join(filepath.Dir(e.file), name), disk: e.disk}
+}
+
 func (e example) apply(t *testing.T, namespace string) error {
 	t.Helper()
 	_, err := tryWith(e.manifest(t), "-n", namespace, "apply", "-f", "-")
@@ -137,9 +142,11 @@ func (e example) apply(t *testing.T, namespace string) error {
 func (e example) outcome(t *testing.T) verdict {
 	t.Helper()
 	namespace := newNamespace(t)
-	if filepath.Base(e.file) == "migration-job.yaml" { // it moves that one
-		other := example{file: filepath.Join(filepath.Dir(e.file), "vmi-migratable.yaml"), disk: e.disk}
-		require.Equal(t, verdict{what: verdictRuns}, other.in(t, namespace))
+	switch filepath.Base(e.file) {
+	case "migration-job.yaml": // it moves that one
+		require.Equal(t, verdict{what: verdictRuns}, e.beside("vmi-migratable.yaml").in(t, namespace))
+	case "vmi-dra-pgpu.yaml": // it names that one
+		require.NoError(t, e.beside("pgpu-resource-claim-tmpl.yaml").apply(t, namespace))
 	}
 	for _, found := range claimName.FindAllStringSubmatch(e.manifest(t), -1) {
 		claimWith(t, namespace, found[1], "64Mi", e.disk)
@@ -150,6 +157,7 @@ func (e example) outcome(t *testing.T) verdict {
 	}
 	v := e.in(t, namespace)
 	v.why = strings.ReplaceAll(v.why, namespace, "default") // as users have it
+	t.Logf("%s %s", v.what, v.why)
 	return v
 }
 
