@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -151,4 +152,25 @@ func TestAgainSendsEverythingOnceMore(t *testing.T) {
 		defer o.mu.Unlock()
 		return len(o.pending["vm/a/web"]) == 1 && o.pending["vm/a/web"][0].Resync
 	}, 10*time.Second, time.Millisecond)
+}
+
+// inOrder is a queue that notes for which workflows it gets something.
+type inOrder []string
+
+func (q *inOrder) Put(d Delivery) { *q = append(*q, d.Workflow) }
+
+// TestANewLeaderSendsWhatWasChangedLastFirst: a VM that was made while nobody led does not wait for all others.
+func TestANewLeaderSendsWhatWasChangedLastFirst(t *testing.T) {
+	d := newTestDiffer(t)
+	for name, version := range map[string]string{"nine": "9", "ten": "10", "two": "2"} {
+		require.NoError(t, d.informers.VMs.GetStore().Add(&kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a", Name: name, UID: types.UID(name), ResourceVersion: version}}))
+		require.NoError(t, d.informers.VMIs.GetStore().Add(&kubevirt.VirtualMachineInstance{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID("i" + name),
+				ResourceVersion: version + "0"}}))
+	}
+	var sent inOrder
+	require.NoError(t, NewLeader(Options{}, d.metrics, d.informers, &sent, rate.Inf).SendAll(t.Context()))
+	require.Equal(t, []string{"vm/a/ten", "vm/a/nine", "vm/a/two", "vmi/a/ten", "vmi/a/nine", "vmi/a/two"},
+		[]string(sent[:6]))
 }

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 
@@ -123,26 +124,37 @@ func (r *resyncer) sendAll(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, key := range r.informers.Pods.GetStore().ListKeys() {
+	for _, pod := range newestFirst(list[*corev1.Pod](r.informers.Pods)) {
 		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}
-		r.differ.pod(key, resync)
+		r.differ.pod(cache.MetaObjectToName(pod).String(), resync)
 	}
 	return nil
 }
 
+// sendAll sends what was changed last first: it may be what somebody has asked for while nobody led, and waits for.
 func (e *entity[T, O]) sendAll(ctx context.Context, r *resyncer) error {
-	for _, key := range e.informer.GetStore().ListKeys() {
-		if o, ok := get[T](e.informer, key); !ok || !e.open(o) {
+	for _, o := range newestFirst(list[T](e.informer)) {
+		if !e.open(o) {
 			continue
 		}
 		if err := r.limiter.Wait(ctx); err != nil {
 			return err
 		}
-		e.changed(r.differ, key, resync)
+		e.changed(r.differ, cache.MetaObjectToName(o).String(), resync)
 	}
 	return nil
+}
+
+// newestFirst sorts objects of one kind by their resource versions.
+func newestFirst[T metav1.Object](list []T) []T {
+	slices.SortFunc(list, func(a, b T) int {
+		// An API server that counts otherwise than with numbers says nothing of the order.
+		order, _ := resourceversion.CompareResourceVersion(b.GetResourceVersion(), a.GetResourceVersion())
+		return order
+	})
+	return list
 }
 
 // vanishedPods sends VMIs that name a pod in their status that it is gone.

@@ -42,7 +42,7 @@ func newPicture(title, x, y string) *picture {
 	return p
 }
 
-// progress is how many VMs had done a step after how long.
+// progress is how many machines had done a step after how long.
 func progress(steps []step) (*picture, error) {
 	p := newPicture("Machines that have finished the step", "seconds", "machines")
 	p.X.Min, p.Y.Min = 0, 0
@@ -62,9 +62,9 @@ func progress(steps []step) (*picture, error) {
 	return p, nil
 }
 
-// requests is what each VM has cost the API server, by verb and resource.
+// requests is what each machine has cost the API server, by verb and resource.
 func requests(steps []step) (*picture, error) {
-	return bars("Requests about each VM, events apart", "requests", steps, func(s step) map[string]float64 {
+	return bars("Requests about each machine, events apart", "requests", steps, func(s step) map[string]float64 {
 		out := map[string]float64{}
 		for what, n := range s.Calls.By {
 			out[what] = float64(n) / float64(len(s.Done))
@@ -73,9 +73,9 @@ func requests(steps []step) (*picture, error) {
 	})
 }
 
-// processes is how much processor time each VM has taken, by program.
+// processes is how much processor time each machine has taken, by program.
 func processes(steps []step) (*picture, error) {
-	return bars("Processor time for each VM, all else that goes on included", "milliseconds", steps,
+	return bars("Processor time for each machine, all else that goes on included", "milliseconds", steps,
 		func(s step) map[string]float64 {
 			out := map[string]float64{}
 			for program, u := range s.Used {
@@ -83,6 +83,17 @@ func processes(steps []step) (*picture, error) {
 			}
 			return out
 		})
+}
+
+// memory is what each program has in memory after a step.
+func memory(steps []step) (*picture, error) {
+	return bars("Resident memory after the step", "MiB", steps, func(s step) map[string]float64 {
+		out := map[string]float64{}
+		for program, u := range s.Used {
+			out[program] = float64(u.Resident) / (1 << 20)
+		}
+		return out
+	})
 }
 
 // bars has a group of bars for each name that a step has a figure of, from the smallest at the bottom.

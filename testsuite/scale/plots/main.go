@@ -25,7 +25,8 @@ type step struct {
 		By map[string]int `json:"by"`
 	} `json:"calls"`
 	Used map[string]struct {
-		CPU time.Duration `json:"cpu"`
+		CPU      time.Duration `json:"cpu"`
+		Resident uint64        `json:"resident"` // bytes
 	} `json:"used"`
 }
 
@@ -59,6 +60,7 @@ func all(in, out string) error {
 		"scale-progress.svg":  progress,
 		"scale-requests.svg":  requests,
 		"scale-processes.svg": processes,
+		"scale-memory.svg":    memory,
 	} {
 		p, err := draw(load)
 		if err == nil {

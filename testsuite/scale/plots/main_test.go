@@ -23,6 +23,7 @@ func TestAReportIsDrawn(t *testing.T) {
 		"scale-progress.svg":  {"start, 9.9 a second", "kubectl delete vm --all", "seconds"},
 		"scale-requests.svg":  {"create pods", "patch virtualmachines/status"},
 		"scale-processes.svg": {"control-worker", "milliseconds", ">200<"}, // a tick of its axis
+		"scale-memory.svg":    {"control-worker", "MiB"},
 	} {
 		b, err := os.ReadFile(filepath.Join(out, file))
 		require.NoError(t, err)
