@@ -12,6 +12,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -188,11 +189,12 @@ func (d *differ) forgetInstanceOf(vm *kubevirt.VirtualMachine) {
 
 // vmiForVM sends a VMI to the VM that controls it. The workflow of a VM is not started by its instance: it gets it
 // when the VM appears, or is sent again. A VM that stays also gets an instance which was made for it and has lost
-// its ownerReference since.
+// its ownerReference since. One that has just been made is what the VM's workflow knows already, having had it made,
+// unless that may have forgotten.
 func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
-	ref := observe.OwnerVM(vmi)
+	ref, controls := observe.OwnerVM(vmi), true
 	if ref == nil {
-		ref = d.formerOwner(vmi)
+		ref, controls = d.formerOwner(vmi), false
 	}
 	if ref == nil {
 		return
@@ -204,6 +206,11 @@ func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 	vm, ok := get[*kubevirt.VirtualMachine](d.informers.VMs, vmi.Namespace+"/"+ref.Name)
 	if !ok || vm.UID != ref.UID {
 		put(d, k, workflow, o.UID, o, nil, from)
+		return
+	}
+	if _, known := recall(d, k, o.UID); !known && from == change && controls && k.same(observe.NewCopy(o), o) &&
+		runstrategy.Unasked(new(observe.VM(vm))) {
+		d.metrics.count(k.name, resultSkipped)
 		return
 	}
 	if news(d, k, o.UID, o) {

@@ -119,6 +119,59 @@ func TestWhatIsSentToWhom(t *testing.T) {
 	require.Equal(t, []string{"observe-vmi i", "observe-vm v"}, waiting(e, "vm/a/web"))
 }
 
+// TestAnInstanceThatWasJustMade is not sent to its VM, which had it made, as long as that decides nothing.
+func TestAnInstanceThatWasJustMade(t *testing.T) {
+	always, manual := kubevirt.RunStrategyAlways, kubevirt.RunStrategyManual
+	for name, c := range map[string]struct {
+		strategy kubevirt.VirtualMachineRunStrategy
+		from     origin
+		edit     func(*kubevirt.VirtualMachine, *kubevirt.VirtualMachineInstance)
+		sent     bool
+	}{
+		"just made": {},
+		"of a VM whose request it answers": {edit: func(
+			vm *kubevirt.VirtualMachine, _ *kubevirt.VirtualMachineInstance,
+		) {
+			vm.Status.StateChangeRequests = []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StartRequest}}
+		}, sent: true},
+		"of a VM that would not have another one": {strategy: manual, sent: true},
+		"of a VM that is being deleted": {edit: func(vm *kubevirt.VirtualMachine, _ *kubevirt.VirtualMachineInstance) {
+			vm.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		}, sent: true},
+		"being deleted": {edit: func(_ *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) {
+			vmi.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		}, sent: true},
+		"with a condition": {edit: func(_ *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) {
+			vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: "PodScheduled", Status: "False"}}
+		}, sent: true},
+		"whose guest runs": {edit: func(_ *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) {
+			vmi.Status.Phase = kubevirt.Running
+		}, sent: true},
+		"of a workflow that may have forgotten": {from: resync, sent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newTestDiffer(t)
+			vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"},
+				Spec: kubevirt.VirtualMachineSpec{RunStrategy: &always}}
+			vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i",
+				OwnerReferences: controlledBy(vm, "VirtualMachine")}}
+			vmi.Status.Phase = kubevirt.Pending
+			vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: "Ready", Status: "False"}}
+			if c.strategy != "" {
+				vm.Spec.RunStrategy = &c.strategy
+			}
+			if c.edit != nil {
+				c.edit(vm, vmi)
+			}
+			require.NoError(t, e.informers.VMs.GetStore().Add(vm))
+			require.NoError(t, e.informers.VMIs.GetStore().Add(vmi))
+			e.entities.vmi.changed(e, "a/web", c.from)
+			require.Len(t, waiting(e, "vmi/a/web"), 1, "its own workflow hears of it")
+			require.Equal(t, c.sent, len(waiting(e, "vm/a/web")) == 1)
+		})
+	}
+}
+
 // TestTheEndOfAnOrphanIsSent to a VM of its name, which may be waiting for it: the garbage collector has taken the
 // reference away.
 // TestWhatAnEntityWritesItself is not sent to it, and kept for when it may have forgotten.

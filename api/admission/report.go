@@ -30,7 +30,7 @@ func (h *handler) report(_ context.Context, req admission.Request) admission.Res
 	return admission.Allowed("")
 }
 
-// reportOf says what a request asks of which workflow.
+// reportOf says what a request asks of which workflow, if that is to be told.
 func (h *handler) reportOf(req admission.Request) (workflow string, r contract.RequestReport, ok bool) {
 	r = contract.RequestReport{Actor: req.UserInfo.Username}
 	id := map[string]func(namespace, name string) string{
@@ -52,6 +52,9 @@ func (h *handler) reportOf(req admission.Request) (workflow string, r contract.R
 		old.Metadata.DeletionTimestamp != nil
 	switch {
 	case req.Operation == admissionv1.Delete && req.SubResource == "":
+		if r.Actor == old.Metadata.Annotations[contract.AnnotationRequestedBy] {
+			return "", r, false // what the workflow takes it to be, where nobody else is reported
+		}
 		r.Operation = contract.OperationDelete
 	case req.Operation == admissionv1.Update && req.SubResource == "scale" && req.Resource.Resource == h.vmirs.resource:
 		scale := &autoscalingv1.Scale{}

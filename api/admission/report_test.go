@@ -28,6 +28,10 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 		Actor: "alice"}
 	again := deletion
 	again.Again = true
+	of := func(user string) string {
+		return `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7", "annotations": {"` +
+			contract.AnnotationRequestedBy + `": "` + user + `"}}}`
+	}
 	scaling := contract.RequestReport{UID: "u", ResourceVersion: "7", Operation: contract.OperationReplicate,
 		Replicas: 3, Actor: "alice"}
 	yes := true
@@ -51,6 +55,11 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 		"one that is going already": {resource: "virtualmachines",
 			old: `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7", ` +
 				`"deletionTimestamp": "2026-01-01T00:00:00Z"}}`, want: reported{"vm/demo/i": again}},
+		"by who asked for it":       {resource: "virtualmachines", old: of("alice")},
+		"by another than asked for": {resource: "virtualmachines", old: of("bob"), want: reported{"vm/demo/i": deletion}},
+		"a scale by who asked for the set": {resource: "virtualmachineinstancereplicasets", sub: "scale", old: of("alice"),
+			operation: admissionv1.Update, object: `{"spec": {"replicas": 3}}`,
+			want: reported{"replicaset/demo/i": scaling}},
 		"a scale that is unlike": {resource: "virtualmachineinstancereplicasets", sub: "scale",
 			operation: admissionv1.Update, object: `{"spec": {"replicas": "x"}}`},
 		"something else":            {resource: "pods"},

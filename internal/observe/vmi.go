@@ -112,6 +112,17 @@ func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	return out
 }
 
+// NewCopy is what a VM's entity assumes of an instance that has just been made for it: it is not ready.
+func NewCopy(o contract.VMIObservation) contract.VMIObservation {
+	return contract.VMIObservation{
+		UID: o.UID, OwnerUID: o.OwnerUID, VMGeneration: o.VMGeneration, Revision: o.Revision,
+		GracePeriodSeconds: o.GracePeriodSeconds,
+		Conditions: slices.DeleteFunc(slices.Clone(o.Conditions), func(c contract.Condition) bool {
+			return c.Type != "Ready" || c.Status != "False"
+		}),
+	}
+}
+
 // MadeFor says that an instance was made from a revision of the VM of that UID.
 func MadeFor(vmi *kubevirt.VirtualMachineInstance, vm string) bool {
 	return strings.HasPrefix(vmi.Status.VirtualMachineRevisionName, contract.RevisionPrefix+vm+"-")

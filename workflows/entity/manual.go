@@ -25,8 +25,10 @@ type Manual struct {
 
 	Refused *Refusal                   `json:"refused,omitempty"`
 	Records []contract.OperationRecord `json:"records,omitempty"`
-	// Deleter is who asked for the object's deletion, as the API server has said ("": not known).
-	Deleter string `json:"deleter,omitempty"`
+	// Deleter is who asked for the object's deletion, as the API server has said ("": not known), and DeletionAsked
+	// when that was heard.
+	Deleter       string    `json:"deleter,omitempty"`
+	DeletionAsked time.Time `json:"deletionAsked,omitzero"`
 
 	// unmeasured are transitions that have closed since metrics were told last.
 	unmeasured []measure

@@ -2,6 +2,7 @@ package entity
 
 import (
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -20,8 +21,8 @@ func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.Reque
 		case r.Operation != contract.OperationDelete:
 			other(r)
 		case m.Deleter == "" || !r.Again:
-			m.Deleter = r.Actor
 			now := workflow.Now(l.ctx)
+			m.Deleter, m.DeletionAsked = r.Actor, now
 			// Asking again says when it was asked for last: what was asked before came to nothing.
 			m.Records = slices.DeleteFunc(slices.Clone(m.Records), func(old contract.OperationRecord) bool {
 				return old.Operation == contract.OperationDelete && old.Outcome == OutcomeAsked && old.Actor == r.Actor
@@ -32,6 +33,22 @@ func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.Reque
 			})
 		}
 	})
+}
+
+// deletionReported is for how long the report of a deletion is about one that comes after it. What was asked for before
+// that was refused, and is not what happened. Clocks of the API server and of Temporal may differ by less.
+const deletionReported = 5 * time.Minute
+
+// Behind is who is behind what an object is to be. Of one that is being deleted (since then; nil: not known) that is
+// whoever was reported to have asked for it. Nobody is reported where it is the same who asked for the object last.
+func (m *Manual) Behind(deleting bool, since *time.Time, last string) string {
+	if !deleting || m.Deleter == "" {
+		return last
+	}
+	if since != nil && !m.DeletionAsked.IsZero() && since.Sub(m.DeletionAsked) > deletionReported {
+		return last
+	}
+	return m.Deleter
 }
 
 // OutcomeAsked is the outcome of what was asked for, and is done by others.

@@ -120,13 +120,11 @@ func (e *migration) describe(ctx workflow.Context) {
 	if s.VMIM == nil {
 		return
 	}
-	op, actor := contract.OperationMigrate, s.VMIM.Actor
+	op := contract.OperationMigrate
 	if s.Phase.Final() {
 		op = contract.OperationNone
 	}
-	if s.deleting() && s.Deleter != "" {
-		actor = s.Deleter
-	}
+	actor := s.Behind(s.deleting(), s.VMIM.DeletionTimestamp, s.VMIM.Actor)
 	e.loop.Describe(ctx, []entity.Attribute{
 		{Name: contract.SearchUID, Value: s.Object.UID},
 		{Name: contract.SearchPhase, Value: string(s.Phase)},

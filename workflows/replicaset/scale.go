@@ -42,12 +42,9 @@ func (s *State) scaledBy(r contract.RequestReport, o contract.ReplicaSetObservat
 
 // actor is who is behind what the set is to be now ("" when not known).
 func (s *State) actor() string {
-	switch {
-	case s.deleting() && s.Deleter != "":
-		return s.Deleter
-	case s.Set.Actor == "" && s.Scaled.Generation == s.Set.Generation:
-		return s.Scaled.Actor
-	default:
-		return s.Set.Actor
+	last := s.Set.Actor
+	if last == "" && s.Scaled.Generation == s.Set.Generation {
+		last = s.Scaled.Actor
 	}
+	return s.Behind(s.deleting(), s.Set.DeletionTimestamp, last)
 }

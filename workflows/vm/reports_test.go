@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
@@ -57,6 +59,44 @@ func TestWhoDeletesIsNamed(t *testing.T) {
 	}
 	require.Equal(t, []string{"carol", "dave"}, asked)
 	require.True(t, stopped)
+}
+
+// TestADeletionThatIsNotReported is by whoever asked for the VM last. A report of long before was about one that was
+// refused.
+func TestADeletionThatIsNotReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   time.Duration // of the report, from the VM's creation; 0: there is none
+		want string
+	}{
+		"never":       {0, "alice"},
+		"long before": {time.Minute, "alice"},
+		"just before": {14 * time.Minute, "mallory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.at(0, func() {
+				w.CreateVM("Always", func(vm *kubevirt.VirtualMachine) {
+					metav1.SetMetaDataAnnotation(&vm.ObjectMeta, contract.AnnotationRequestedBy, "alice")
+				})
+			})
+			w.at(time.Second, func() { w.SetPhase("Running") })
+			if c.at > 0 {
+				w.at(c.at, func() {
+					w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{
+						UID: w.VM().UID, Operation: contract.OperationDelete, Actor: "mallory"})
+				})
+			}
+			w.bye(15 * time.Minute)
+			w.run(t)
+			var by []string
+			for _, r := range w.history(t) {
+				if r.Operation == contract.OperationStop {
+					by = append(by, r.Actor)
+				}
+			}
+			require.Equal(t, []string{c.want}, by)
+		})
+	}
 }
 
 // TestALateReportNamesWhoDeletes: nobody waits for reports. An earlier one was about a deletion that was refused.

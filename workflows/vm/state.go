@@ -144,10 +144,17 @@ func (s *State) believe(o *contract.VMObservation) {
 		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
 		s.Failure = s.Failure.RetryAfter(time.Time{})
 	}
-	if o != s.VM && !o.Gone && (o.Again || s.Forgot(o.Held)) {
+	if o != s.VM && !o.Gone && (o.Again || s.Forgot(o.Held) || s.namesUnknown(o)) {
 		s.Stale = true
 	}
 	s.VM = o
+}
+
+// namesUnknown says that a request is about an instance that the entity has not heard of: one that has just been made.
+func (s *State) namesUnknown(o *contract.VMObservation) bool {
+	return slices.ContainsFunc(o.StateChangeRequests, func(r contract.StateChangeRequest) bool {
+		return r.UID != "" && (s.VMI == nil || s.VMI.UID != r.UID)
+	})
 }
 
 func (s *State) adopt(o contract.VMObservation) {
@@ -280,21 +287,16 @@ func (s *State) pendingRequests() []contract.StateChangeRequest {
 // actor is who is behind what is decided now: whoever sent the request that waits, as the subresources API has written
 // it, or else whoever changed the object last, or deletes it.
 func (s *State) actor() string {
-	if s.deleting() && s.Deleter != "" {
-		return s.Deleter
-	}
-	if reqs := s.pendingRequests(); len(reqs) > 0 && reqs[0].Data[contract.AnnotationRequestedBy] != "" {
+	if reqs := s.pendingRequests(); !s.deleting() && len(reqs) > 0 &&
+		reqs[0].Data[contract.AnnotationRequestedBy] != "" {
 		return reqs[0].Data[contract.AnnotationRequestedBy]
 	}
-	return s.VM.Actor
+	return s.requester()
 }
 
 // requester is who is behind what the VM is to be: whoever deletes it, or changed it last.
 func (s *State) requester() string {
-	if s.deleting() && s.Deleter != "" {
-		return s.Deleter
-	}
-	return s.VM.Actor
+	return s.Behind(s.deleting(), s.VM.DeletionTimestamp, s.VM.Actor)
 }
 
 // startPaused says whether the start that is asked for is to leave the guest paused.

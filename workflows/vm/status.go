@@ -130,7 +130,7 @@ func (s *State) status() contract.VMStatus {
 // is not ready waits for the next write: it goes through several such reasons within a second.
 func (s *State) differs() bool {
 	if s.Open != nil && s.Open.Operation != contract.OperationStop && s.situation() == runstrategy.Absent &&
-		s.Failure == nil && !s.deleting() {
+		s.Failure == nil && !s.deleting() && !runstrategy.Unasked(s.VM) {
 		// The instance is being made this very moment; the write that tells of it says all.
 		return false
 	}

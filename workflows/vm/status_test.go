@@ -135,6 +135,27 @@ func said(s *State) []string {
 	return out
 }
 
+// TestAStartShows as soon as it is open, where nobody tells of the instance before its guest runs. Where somebody does,
+// one write tells of both.
+func TestAStartShows(t *testing.T) {
+	for strategy, shows := range map[runstrategy.Strategy]bool{
+		runstrategy.Always: true, runstrategy.RerunOnFailure: false, runstrategy.Once: false,
+	} {
+		for _, request := range []runstrategy.Request{runstrategy.NoRequest, runstrategy.StartRequest} {
+			s := state(strategy, runstrategy.Absent, request)
+			st := s.status()
+			s.Written = &st
+			s.Open = &Transition{}
+			s.Open.Operation = contract.OperationStart
+			require.Equal(t, "Starting", s.printable())
+			require.Equal(t, shows && request == runstrategy.NoRequest, s.differs(), "%s, request %s", strategy,
+				request)
+			s.VMI = &contract.VMIObservation{UID: "j", OwnerUID: "vm"}
+			require.True(t, s.differs(), "there is word of the instance")
+		}
+	}
+}
+
 // TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was
 // last known to be written.
 func TestAFailedWriteIsRepeated(t *testing.T) {

@@ -254,6 +254,21 @@ func TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd(t *testing.T) {
 	w.run(t)
 }
 
+// TestAStartThatNobodySpeaksOf has its instance looked for when its time is up, before another start is opened.
+func TestAStartThatNobodySpeaksOf(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Hour, func() {
+		w.status(t, "Starting")
+		require.True(t, w.VMStatus.Created)
+		require.Equal(t, []string{"start/1"}, w.transitions)
+		require.Equal(t, 1, w.Count(contract.ActivityReadVM))
+		w.SetPhase("Running")
+	})
+	w.bye(2 * time.Hour)
+	w.run(t)
+}
+
 func TestRestartRequestCancelsAStart(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })

@@ -117,10 +117,7 @@ func (e *instance) describe(ctx workflow.Context) {
 	}
 	actor := ""
 	if s.VMI != nil {
-		actor = s.VMI.Actor
-	}
-	if s.deleting() && s.Deleter != "" {
-		actor = s.Deleter
+		actor = s.Behind(s.deleting(), s.VMI.DeletionTimestamp, s.VMI.Actor)
 	}
 	e.loop.Describe(ctx, []entity.Attribute{
 		{Name: contract.SearchUID, Value: s.Object.UID},
