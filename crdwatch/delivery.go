@@ -64,7 +64,9 @@ func (d *Delivery) Supersede(old *Delivery) bool {
 	}
 	d.Known = d.Known && old.Known
 	if !old.sending {
-		d.since = old.since
+		if d.Hold > 0 || old.Hold == 0 || old.Known { // else the old one was not late, but held back
+			d.since = old.since
+		}
 		d.Resync = d.Resync && old.Resync
 		if !old.Known {
 			d.Hold = min(d.Hold, old.Hold) // what may not wait is in it

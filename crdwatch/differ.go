@@ -189,8 +189,7 @@ func (d *differ) forgetInstanceOf(vm *kubevirt.VirtualMachine) {
 
 // vmiForVM sends a VMI to the VM that controls it. The workflow of a VM is not started by its instance: it gets it
 // when the VM appears, or is sent again. A VM that stays also gets an instance which was made for it and has lost
-// its ownerReference since. One that has just been made is what the VM's workflow knows already, having had it made,
-// unless that may have forgotten.
+// its ownerReference since.
 func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 	ref, controls := observe.OwnerVM(vmi), true
 	if ref == nil {
@@ -208,13 +207,13 @@ func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 		put(d, k, workflow, o.UID, o, nil, from)
 		return
 	}
-	if _, known := recall(d, k, o.UID); !known && from == change && controls && k.same(observe.NewCopy(o), o) &&
+	hold := copyHold(o, vm.DeletionTimestamp != nil)
+	if _, known := recall(d, k, o.UID); !known && controls && k.same(observe.NewCopy(o), o) &&
 		runstrategy.Unasked(new(observe.VM(vm))) {
-		d.metrics.count(k.name, resultSkipped)
-		return
+		hold = madeHold
 	}
 	if news(d, k, o.UID, o) {
-		putHeld(d, k, workflow, o.UID, o, nil, from, copyHold(o, vm.DeletionTimestamp != nil))
+		putHeld(d, k, workflow, o.UID, o, nil, from, hold)
 	}
 }
 

@@ -119,35 +119,41 @@ func TestWhatIsSentToWhom(t *testing.T) {
 	require.Equal(t, []string{"observe-vmi i", "observe-vm v"}, waiting(e, "vm/a/web"))
 }
 
-// TestAnInstanceThatWasJustMade is not sent to its VM, which had it made, as long as that decides nothing.
+// TestAnInstanceThatWasJustMade may wait on its way to its VM, which had it made, as long as it decides nothing.
 func TestAnInstanceThatWasJustMade(t *testing.T) {
 	always, manual := kubevirt.RunStrategyAlways, kubevirt.RunStrategyManual
 	for name, c := range map[string]struct {
 		strategy kubevirt.VirtualMachineRunStrategy
 		from     origin
 		edit     func(*kubevirt.VirtualMachine, *kubevirt.VirtualMachineInstance)
-		sent     bool
+		sooner   bool
 	}{
 		"just made": {},
+		"with another reason": {edit: func(_ *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) {
+			vmi.Status.Phase, vmi.Status.Conditions[0].Reason = kubevirt.Scheduling, "ContainersNotReady"
+		}},
+		"that nobody controls": {edit: func(_ *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) {
+			vmi.OwnerReferences, vmi.Status.VirtualMachineRevisionName = nil, "revision-start-vm-v-1"
+		}, sooner: true},
 		"of a VM whose request it answers": {edit: func(
 			vm *kubevirt.VirtualMachine, _ *kubevirt.VirtualMachineInstance,
 		) {
 			vm.Status.StateChangeRequests = []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StartRequest}}
-		}, sent: true},
-		"of a VM that would not have another one": {strategy: manual, sent: true},
+		}, sooner: true},
+		"of a VM that would not have another one": {strategy: manual, sooner: true},
 		"of a VM that is being deleted": {edit: func(vm *kubevirt.VirtualMachine, _ *kubevirt.VirtualMachineInstance) {
 			vm.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-		}, sent: true},
+		}, sooner: true},
 		"being deleted": {edit: func(_ *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) {
 			vmi.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-		}, sent: true},
+		}, sooner: true},
 		"with a condition": {edit: func(_ *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) {
 			vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{{Type: "PodScheduled", Status: "False"}}
-		}, sent: true},
+		}, sooner: true},
 		"whose guest runs": {edit: func(_ *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance) {
 			vmi.Status.Phase = kubevirt.Running
-		}, sent: true},
-		"of a workflow that may have forgotten": {from: resync, sent: true},
+		}, sooner: true},
+		"of a workflow that may have forgotten": {from: resync, sooner: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newTestDiffer(t)
@@ -167,7 +173,19 @@ func TestAnInstanceThatWasJustMade(t *testing.T) {
 			require.NoError(t, e.informers.VMIs.GetStore().Add(vmi))
 			e.entities.vmi.changed(e, "a/web", c.from)
 			require.Len(t, waiting(e, "vmi/a/web"), 1, "its own workflow hears of it")
-			require.Equal(t, c.sent, len(waiting(e, "vm/a/web")) == 1)
+			list := outbox(e).pending["vm/a/web"]
+			require.Len(t, list, 1)
+			require.Equal(t, c.sooner, list[0].Hold < madeHold)
+			vmi = vmi.DeepCopy()
+			vmi.Status.Phase = kubevirt.Running
+			require.NoError(t, e.informers.VMIs.GetStore().Update(vmi))
+			e.entities.vmi.changed(e, "a/web", change)
+			list = outbox(e).pending["vm/a/web"]
+			require.Len(t, list, 1, "it takes the place of what waited")
+			if c.edit == nil {
+				require.Zero(t, list[0].Hold)
+				require.WithinDuration(t, time.Now(), list[0].since, time.Minute)
+			}
 		})
 	}
 }

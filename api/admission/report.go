@@ -48,12 +48,16 @@ func (h *handler) reportOf(req admission.Request) (workflow string, r contract.R
 	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil || old.Metadata.Name == "" {
 		return "", r, false
 	}
-	r.UID, r.ResourceVersion, r.Again = string(old.Metadata.UID), old.Metadata.ResourceVersion,
-		old.Metadata.DeletionTimestamp != nil
+	r.UID, r.ResourceVersion = string(old.Metadata.UID), old.Metadata.ResourceVersion
 	switch {
 	case req.Operation == admissionv1.Delete && req.SubResource == "":
-		if r.Actor == old.Metadata.Annotations[contract.AnnotationRequestedBy] {
-			return "", r, false // what the workflow takes it to be, where nobody else is reported
+		if old.Metadata.DeletionTimestamp != nil {
+			return "", r, false // it is going already: whoever asks again changes nothing
+		}
+		// A set's annotation says nothing of who has scaled it since.
+		if r.Actor == old.Metadata.Annotations[contract.AnnotationRequestedBy] &&
+			req.Resource.Resource != h.vmirs.resource {
+			return "", r, false // it is what the workflow takes to be so, where nobody else is reported
 		}
 		r.Operation = contract.OperationDelete
 	case req.Operation == admissionv1.Update && req.SubResource == "scale" && req.Resource.Resource == h.vmirs.resource:

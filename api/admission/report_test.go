@@ -26,8 +26,6 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 	object := `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7"}}`
 	deletion := contract.RequestReport{UID: "u", ResourceVersion: "7", Operation: contract.OperationDelete,
 		Actor: "alice"}
-	again := deletion
-	again.Again = true
 	of := func(user string) string {
 		return `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7", "annotations": {"` +
 			contract.AnnotationRequestedBy + `": "` + user + `"}}}`
@@ -54,9 +52,11 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 			want: reported{"replicaset/demo/i": scaling}},
 		"one that is going already": {resource: "virtualmachines",
 			old: `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7", ` +
-				`"deletionTimestamp": "2026-01-01T00:00:00Z"}}`, want: reported{"vm/demo/i": again}},
+				`"deletionTimestamp": "2026-01-01T00:00:00Z"}}`},
 		"by who asked for it":       {resource: "virtualmachines", old: of("alice")},
 		"by another than asked for": {resource: "virtualmachines", old: of("bob"), want: reported{"vm/demo/i": deletion}},
+		"a set by who asked for it": {resource: "virtualmachineinstancereplicasets", old: of("alice"),
+			want: reported{"replicaset/demo/i": deletion}},
 		"a scale by who asked for the set": {resource: "virtualmachineinstancereplicasets", sub: "scale", old: of("alice"),
 			operation: admissionv1.Update, object: `{"spec": {"replicas": 3}}`,
 			want: reported{"replicaset/demo/i": scaling}},

@@ -29,8 +29,8 @@ func Desired(vm *contract.VMObservation, vmi *contract.VMIObservation, last stri
 }
 
 // Unasked says that an instance which has just been made for the VM changes nothing of what the VM asks for, so that
-// its workflow, which had it made, need not hear of it before more is known: nobody has requested it, and the VM would
-// have another one, were this one gone again.
+// its workflow, which had it made, may hear of it later: nobody has requested it, and the VM would have another one,
+// were this one gone again.
 func Unasked(vm *contract.VMObservation) bool {
 	return Strategy(vm.RunStrategy) == Always && len(vm.StateChangeRequests) == 0 && !Deleted(vm)
 }

@@ -15,6 +15,4 @@ type RequestReport struct {
 	Replicas  int       `json:"replicas,omitempty"`
 	// Actor is the user whom the API server has authenticated.
 	Actor string `json:"actor"`
-	// Again says that the object was being deleted already.
-	Again bool `json:"again,omitempty"`
 }

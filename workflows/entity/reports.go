@@ -17,10 +17,9 @@ func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.Reque
 		if r.Actor = plain(r.Actor, maxActor); r.Actor == "" || r.UID == "" || r.UID != uid() {
 			return
 		}
-		switch {
-		case r.Operation != contract.OperationDelete:
+		if r.Operation != contract.OperationDelete {
 			other(r)
-		case m.Deleter == "" || !r.Again:
+		} else {
 			now := workflow.Now(l.ctx)
 			m.Deleter, m.DeletionAsked = r.Actor, now
 			// Asking again says when it was asked for last: what was asked before came to nothing.
@@ -37,7 +36,7 @@ func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.Reque
 
 // deletionReported is for how long the report of a deletion is about one that comes after it. What was asked for before
 // that was refused, and is not what happened. Clocks of the API server and of Temporal may differ by less.
-const deletionReported = 5 * time.Minute
+const deletionReported = time.Minute
 
 // Behind is who is behind what an object is to be. Of one that is being deleted (since then; nil: not known) that is
 // whoever was reported to have asked for it. Nobody is reported where it is the same who asked for the object last.

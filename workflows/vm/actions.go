@@ -96,9 +96,7 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 		s.Failure.Of(string(a)).Conflict = true
 		return err
 	}
-	if a != actRemoveFinalizer { // what it was at its end is found by what was done last
-		e.describe(ctx)
-	}
+	e.describe(ctx)
 	return nil
 }
 

@@ -46,8 +46,7 @@ func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed, o e
 	s := &e.state
 	t := *s.Open
 	s.Open = nil
-	if (c.ErrorType == contract.ErrorDeadline || c.ErrorType == contract.ErrorOutcomeUnknown) &&
-		s.situation() == runstrategy.Absent {
+	if t.Operation != contract.OperationStop && s.situation() == runstrategy.Absent {
 		s.Stale = true // it may have made an instance that nobody has spoken of yet
 	}
 	switch {

@@ -150,11 +150,14 @@ func (s *State) believe(o *contract.VMObservation) {
 	s.VM = o
 }
 
-// namesUnknown says that a request is about an instance that the entity has not heard of: one that has just been made.
+// namesUnknown says that the first request is about an instance that the entity has not heard of: one that has just
+// been made.
 func (s *State) namesUnknown(o *contract.VMObservation) bool {
-	return slices.ContainsFunc(o.StateChangeRequests, func(r contract.StateChangeRequest) bool {
-		return r.UID != "" && (s.VMI == nil || s.VMI.UID != r.UID)
-	})
+	if len(o.StateChangeRequests) == 0 {
+		return false
+	}
+	uid := o.StateChangeRequests[0].UID
+	return uid != "" && (s.VMI == nil || s.VMI.UID != uid)
 }
 
 func (s *State) adopt(o contract.VMObservation) {
@@ -217,10 +220,17 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 	}
 	was := s.VMI
 	stops := s.Ending != nil || s.Open != nil && s.Open.Operation == contract.OperationStop
-	if s.VMI = entity.Newest(was, o); s.VMI == nil && stops {
+	switch s.VMI = entity.Newest(was, o); {
+	case s.VMI == nil && stops:
 		// The first that is heard of the instance which the open stop asked the end of, not knowing it. Were it another
 		// one, the VM would keep its finalizer, and ask once more.
 		s.VMI = &contract.VMIObservation{UID: o.UID, Gone: true}
+	case o.Gone && s.Open != nil && !stops && (was == nil || was.Gone && was.UID != o.UID):
+		// Or of the instance that the open start has made, which knows whether it was that one.
+		s.VMI = &contract.VMIObservation{UID: o.UID, Gone: true}
+		if was != nil {
+			s.VMI.ResourceVersion = was.ResourceVersion // what was observed before is older
+		}
 	}
 	news := s.VMI != was
 	s.believeClaims(was, o, fresh)

@@ -110,12 +110,13 @@ func (e *instance) describe(ctx workflow.Context) {
 	if s.situation() != runstrategy.Absent {
 		node = s.VMI.NodeName
 	}
+	// What changes last, when the instance is gone, is not worth an event: the run ends, too.
 	e.loop.Describe(ctx, []entity.Attribute{
 		{Name: contract.SearchUID, Value: s.Object.UID},
 		{Name: contract.SearchPhase, Value: s.printable()},
-		{Name: contract.SearchOperation, Value: op},
+		{Name: contract.SearchOperation, Value: op, Along: s.deleting()},
 		{Name: contract.SearchActor, Value: s.requester()},
-		{Name: contract.SearchNode, Value: node},
+		{Name: contract.SearchNode, Value: node, Along: s.deleting()},
 	})
 }
 

@@ -254,15 +254,50 @@ func TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd(t *testing.T) {
 	w.run(t)
 }
 
+// TestAnInstanceThatGoesUnheard: it is deleted, and gone, before anybody has told of it.
+func TestAnInstanceThatGoesUnheard(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, w.VanishVMI)
+	w.at(5*time.Second, func() {
+		require.Equal(t, 2, w.Instance(), "another one is made at once")
+		w.SetPhase("Running")
+	})
+	w.at(6*time.Second, func() { w.status(t, "Running"); w.VanishVMI() })
+	w.at(8*time.Second, w.VanishVMI)
+	w.at(15*time.Second, func() {
+		require.Equal(t, 4, w.Instance(), "also where one was known before")
+		w.SetPhase("Running")
+	})
+	w.bye(20 * time.Second)
+	w.run(t)
+}
+
+// TestASlowStart shows that there is an instance.
+func TestASlowStart(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("Always") })
+	w.at(time.Second, func() { w.status(t, "Starting"); require.False(t, w.VMStatus.Created) })
+	w.at(time.Minute, func() { w.status(t, "Starting"); require.True(t, w.VMStatus.Created) })
+	w.bye(2 * time.Minute)
+	w.run(t)
+}
+
 // TestAStartThatNobodySpeaksOf has its instance looked for when its time is up, before another start is opened.
 func TestAStartThatNobodySpeaksOf(t *testing.T) {
 	w := newWorld(t)
+	w.Deliver = func(signal string, payload any) {
+		if signal != contract.SignalObserveVMI {
+			w.Signal(signal, payload)
+		}
+	}
 	w.at(0, func() { w.CreateVM("Always") })
+	w.at(5*time.Minute, func() { w.status(t, "Starting"); require.False(t, w.VMStatus.Created) })
 	w.at(time.Hour, func() {
 		w.status(t, "Starting")
 		require.True(t, w.VMStatus.Created)
 		require.Equal(t, []string{"start/1"}, w.transitions)
-		require.Equal(t, 1, w.Count(contract.ActivityReadVM))
+		w.Deliver = nil
 		w.SetPhase("Running")
 	})
 	w.bye(2 * time.Hour)
