@@ -63,7 +63,7 @@ cdi: ## Have CDI fill the claims of DataVolumes (OFF=1: no more). 1 minute; the 
 	@$(DEV) cdi $(if $(OFF),--off)
 
 .PHONY: kubevirt
-kubevirt: ## Deploy KubeVirt's own controllers instead of virtflow, to measure them (make down PURGE=1 ends that). 1 minute; the first time 4 more of building.
+kubevirt: ## Deploy KubeVirt's own controllers instead of virtflow, to measure them (make down PURGE=1 ends that). 2 minutes; the first time 4 more of building.
 	@$(DEV) kubevirt
 
 .PHONY: tools
@@ -133,12 +133,12 @@ e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nod
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 4h -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 # golangci-lint looks at one module at a time.
-LINT_MODULES ?= deploy/crds/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots testsuite/temporal
+LINT_MODULES ?= deploy/crds/gen deploy/dev deploy/dev/parts/kubevirt deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots testsuite/temporal
 
 SCALE ?=
 
 .PHONY: scale
-scale: ## Load the local cluster's control plane with 1,000 VMs on simulated nodes, at twice the rate that it can do (SCALE='--count 200': fewer). 20 minutes.
+scale: ## Load the local cluster's control plane with 1,000 VMs on simulated nodes, at twice the rate that it can do (SCALE='--count 200': fewer; SCALE=--kubevirt: after make kubevirt). 20 minutes.
 	@eval "$$($(DEV) env)"; go run -trimpath -buildvcs=false ./testsuite/scale $(SCALE) \
 	  --temporal-address "$$TEMPORAL_ADDRESS" --temporal-namespace "$$TEMPORAL_NAMESPACE" --temporal-tls-server-name "$$TEMPORAL_TLS_SERVER_NAME" \
 	  --temporal-tls-ca "$$TEMPORAL_TLS_CA" --temporal-tls-cert "$$TEMPORAL_TLS_CERT" --temporal-tls-key "$$TEMPORAL_TLS_KEY"

@@ -34,7 +34,7 @@ func newKubeVirt(ctx context.Context, r *run, config *rest.Config) (kubeVirt, er
 }
 
 func (kubeVirt) programs() []string {
-	return append(slices.Clone(kubernetesPrograms), "virt-api", "virt-controller", "virt-operator")
+	return append(slices.Clone(kubernetesPrograms), "virt-api", "virt-controller")
 }
 
 // asked counts what is asked for in the name of virt-handler, too.

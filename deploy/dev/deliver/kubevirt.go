@@ -20,7 +20,7 @@ const kubeVirtTime = 4 * time.Minute
 
 // kubeVirtObject is what the operator works for. One of each, as virtflow has in the local cluster, and not two as by
 // default. virt-handler is to run on no node: the nodes and pods of a measurement are simulated, and virt-handler with
-// them. (So the object never becomes Available.)
+// them. (So the object never becomes Available, and the operator is ended in the end.)
 const kubeVirtObject = `apiVersion: kubevirt.io/v1
 kind: KubeVirt
 metadata: {name: kubevirt, namespace: ` + kubeVirtNamespace + `}
@@ -69,6 +69,10 @@ func (d Delivery) KubeVirt(ctx context.Context) error {
 			"wait --for=create deployment/virt-api", "rollout status deployment/virt-api",
 			"wait --for=create deployment/virt-controller", "rollout status deployment/virt-controller",
 			"wait --for=condition=Available apiservice/v1.subresources.kubevirt.io",
+			// It would apply everything again every six seconds while it waits for virt-handler, and otherwise do nothing
+			// but renew certificates, which last for a day.
+			"scale deployment/virt-operator --replicas 0",
+			"wait --for=delete pod --selector kubevirt.io=virt-operator",
 		}},
 	} {
 		if err := d.Cluster.Apply(ctx, []byte(step.manifest)); err != nil {

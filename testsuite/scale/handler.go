@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,7 @@ type handler struct {
 	vmis       *kube.Client
 	recorder   record.EventRecorder
 	guests     *guests
+	written    sync.Map // the version of each VMI that was written last: what is written from it again would be refused
 }
 
 // newHandler is the handler of a node, whose events are recorded until the run's life ends.
@@ -97,12 +99,21 @@ func (h *handler) run(ctx, life context.Context) error {
 			queue.Add(key)
 		}
 	}
-	if _, err := mine.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add,
-		UpdateFunc: func(_, o any) { add(o) }, DeleteFunc: func(o any) {
+	if _, err := mine.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) {
+			if vmi, ok := o.(*kubevirt.VirtualMachineInstance); ok && vmi.IsRunning() {
+				h.guests.start(vmi.UID) // of an earlier run
+			}
+			add(o)
+		},
+		UpdateFunc: func(_, o any) { add(o) },
+		DeleteFunc: func(o any) {
 			if gone, ok := o.(*kubevirt.VirtualMachineInstance); ok {
 				h.guests.end(gone.UID)
+				h.written.Delete(gone.UID)
 			}
-		}}); err != nil {
+		},
+	}); err != nil {
 		return err
 	}
 	go mine.RunWithContext(life)
@@ -185,6 +196,9 @@ func (h *handler) work(ctx context.Context, queue workqueue.TypedRateLimitingInt
 
 // sync brings one VMI a step further. The next version of it, which the write makes, brings the next step.
 func (h *handler) sync(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) error {
+	if last, ok := h.written.Load(vmi.UID); ok && last == vmi.ResourceVersion {
+		return nil
+	}
 	running := h.guests.running(vmi.UID)
 	written := next(vmi, running, time.Now())
 	if written == nil {
@@ -201,6 +215,7 @@ func (h *handler) sync(ctx context.Context, vmi *kubevirt.VirtualMachineInstance
 	if _, err := h.vmis.VMIs(vmi.Namespace).Update(ctx, written, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
+	h.written.Store(vmi.UID, vmi.ResourceVersion)
 	switch written.Status.Phase {
 	case kubevirt.Running:
 		h.recorder.Event(vmi, corev1.EventTypeNormal, kubevirt.Started.String(), "VirtualMachineInstance started.")
