@@ -10,8 +10,8 @@
 //	load      many VMs at twice that rate, whatever becomes of those before; then all VMIs are deleted, which come
 //	          again (unless --replace=false, or --vmis), and then everything
 //
-// With --kubevirt it loads KubeVirt's own controllers (make kubevirt) with the same VMs on the same simulated nodes, and
-// measures the same; what virtflow promises is not checked then.
+// With --kubevirt it loads KubeVirt's own controllers (make kubevirt) with the same VMs on the same simulated nodes,
+// and measures the same; what virtflow promises is not checked then.
 //
 // With --restarts the programs of the control plane are killed in turn while all of them run, before they are deleted.
 //

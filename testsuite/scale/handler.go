@@ -145,7 +145,7 @@ func (h *handler) beat(ctx context.Context) error {
 	return err
 }
 
-// drain watches the VMIs of all nodes, as each virt-handler does, and leaves unread what comes: it costs the API server
+// drain watches the VMIs of all nodes, as each virt-handler does, and drops what comes: it costs the API server
 // the same.
 func (h *handler) drain(life context.Context) {
 	wait.UntilWithContext(life, func(ctx context.Context) {

@@ -15,7 +15,8 @@ import (
 // kubeVirtNamespace is where KubeVirt's own pods run.
 const kubeVirtNamespace = "kubevirt"
 
-// kubeVirtTime is how long each step of KubeVirt's may take: its operator makes virt-api first, and then virt-controller.
+// kubeVirtTime is how long each step of KubeVirt's may take: its operator makes virt-api first, and then
+// virt-controller.
 const kubeVirtTime = 4 * time.Minute
 
 // kubeVirtObject is what the operator works for. One of each, as virtflow has in the local cluster, and not two as by
@@ -69,8 +70,8 @@ func (d Delivery) KubeVirt(ctx context.Context) error {
 			"wait --for=create deployment/virt-api", "rollout status deployment/virt-api",
 			"wait --for=create deployment/virt-controller", "rollout status deployment/virt-controller",
 			"wait --for=condition=Available apiservice/v1.subresources.kubevirt.io",
-			// It would apply everything again every six seconds while it waits for virt-handler, and otherwise do nothing
-			// but renew certificates, which last for a day.
+			// It would apply everything again every six seconds while it waits for virt-handler, and otherwise do
+			// nothing but renew certificates, which last for a day.
 			"scale deployment/virt-operator --replicas 0",
 			"wait --for=delete pod --selector kubevirt.io=virt-operator",
 		}},

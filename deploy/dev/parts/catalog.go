@@ -221,8 +221,8 @@ func ProtocGenGoGRPC() Part {
 
 // All is every part.
 func All() []Part {
-	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), CDI(), KubeVirt(), Temporal(), Tctl(), TemporalCLI(), Virtctl(),
-		GolangciLint(), Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
+	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), CDI(), KubeVirt(), Temporal(), Tctl(), TemporalCLI(),
+		Virtctl(), GolangciLint(), Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 
 // Named finds a part.
