@@ -133,7 +133,7 @@ e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nod
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 4h -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 # golangci-lint looks at one module at a time.
-LINT_MODULES ?= deploy/crds/gen deploy/dev deploy/dev/parts/kubevirt deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots testsuite/temporal
+LINT_MODULES ?= deploy/crds/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots testsuite/temporal
 
 SCALE ?=
 
