@@ -70,7 +70,7 @@ func command() *cobra.Command {
 		},
 		&cobra.Command{
 			Use:   "kubevirt FOLDER",
-			Short: "Builds the images of KubeVirt's controllers, whose programs are in a folder, and prints lines like build",
+			Short: "Builds the images of KubeVirt, whose programs are in a folder, and prints lines like build",
 			Args:  cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return build(cmd.Context(), recipes.KubeVirt(args[0]), "")

@@ -56,7 +56,7 @@ func command() *cobra.Command {
 			f.DurationVar(&o.Patience, "patience", 15*time.Minute,
 				"how long a step may take, until the last VM has done it")
 			f.BoolVar(&o.KubeVirt, "kubevirt", false,
-				"load KubeVirt's own controllers (make kubevirt) instead of virtflow: virt-handler is simulated with the nodes")
+				"load KubeVirt's own controllers (make kubevirt) instead of virtflow: virt-handler is simulated, too")
 			f.BoolVar(&o.VMIs, "vmis", false, "make VMIs by themselves instead of VMs")
 			f.BoolVar(&o.Replace, "replace", true, "delete all VMIs, and wait until all VMs run again")
 			f.BoolVar(&o.Restarts, "restarts", false,

@@ -98,8 +98,8 @@ func (d Delivery) refuseBeside(ctx context.Context, namespace, whose, then strin
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return errors.New(whose + " is deployed in this cluster, and both serve the same kinds: make down PURGE=1, make up " +
-		"and " + then + " bring a cluster without it")
+	return errors.New(whose + " is deployed in this cluster, and both serve the same kinds: make down PURGE=1, " +
+		"make up and " + then + " bring a cluster without it")
 }
 
 // operatorOfKubeVirt is the manifest of KubeVirt's operator.
