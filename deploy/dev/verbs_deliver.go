@@ -14,6 +14,13 @@ import (
 func deliverVerbs() []*cobra.Command {
 	return []*cobra.Command{
 		cdi(),
+		{
+			Use: "kubevirt", Short: "Deploy KubeVirt's own controllers, where virtflow is not, to measure them",
+			Args: cobra.NoArgs,
+			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
+				return deliver.Delivery{Cluster: c, Out: os.Stdout}.KubeVirt(ctx)
+			}),
+		},
 		withOverlay("images", "Build the images and import them into every node",
 			func(ctx context.Context, d deliver.Delivery) error {
 				_, err := d.Images(ctx)

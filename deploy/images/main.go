@@ -69,6 +69,14 @@ func command() *cobra.Command {
 			},
 		},
 		&cobra.Command{
+			Use:   "kubevirt FOLDER",
+			Short: "Builds the images of KubeVirt, whose programs are in a folder, and prints lines like build",
+			Args:  cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return build(cmd.Context(), recipes.KubeVirt(args[0]), "")
+			},
+		},
+		&cobra.Command{
 			Use: "verify",
 			Short: "Boots the test guest under libvirt in the launcher's root, with virtio and with sata disks " +
 				"(needs root)",

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// calls are virtflow's own requests about objects of a namespace: watches and lists apart, recorded events counted for
-// themselves.
+// calls are the own requests of what is loaded about objects of a namespace: watches and lists apart, recorded events
+// counted for themselves.
 type calls struct {
 	Total  int            `json:"total"`
 	Events int            `json:"events"`
@@ -25,8 +25,8 @@ type calls struct {
 	Failed map[string]int `json:"failed"` // by what was answered
 }
 
-// count adds the requests in an audit log that were received since then.
-func (c *calls) count(log io.Reader, namespace string, since time.Time) error {
+// count adds the requests in an audit log that were received since then, of the user agents that are asked for.
+func (c *calls) count(log io.Reader, asked func(string) bool, namespace string, since time.Time) error {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(make([]byte, 1<<20), 8<<20)
 	for lines.Scan() {
@@ -41,7 +41,7 @@ func (c *calls) count(log io.Reader, namespace string, since time.Time) error {
 		}
 		if json.Unmarshal(lines.Bytes(), &l) != nil || l.Stage != "ResponseComplete" ||
 			l.Object.Namespace != namespace ||
-			!strings.HasPrefix(l.UserAgent, "virtflow-") || l.Verb == "watch" || l.Verb == "list" ||
+			!asked(l.UserAgent) || l.Verb == "watch" || l.Verb == "list" ||
 			l.Received.Before(since) {
 			continue
 		}
@@ -72,7 +72,7 @@ func (s *stage) counted(since time.Time) (calls, error) {
 			continue // it has just been renamed
 		}
 		if err == nil {
-			err = c.count(f, s.namespace, since)
+			err = c.count(f, s.loaded.asked, s.namespace, since)
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {

@@ -10,12 +10,16 @@
 //	load      many VMs at twice that rate, whatever becomes of those before; then all VMIs are deleted, which come
 //	          again (unless --replace=false, or --vmis), and then everything
 //
+// With --kubevirt it loads KubeVirt's own controllers (make kubevirt) with the same VMs on the same simulated nodes,
+// and measures the same; what virtflow promises is not checked then.
+//
 // With --restarts the programs of the control plane are killed in turn while all of them run, before they are deleted.
 //
 // A table says what was found. The command fails when a property does not hold.
 //
 //	main.go      the flags
 //	run.go       the course of a run
+//	system.go    what is loaded: virtflow.go or kubevirt.go
 //	stage.go     VMs of one namespace: made, replaced, deleted
 //	object.go    what is made: VMs, or VMIs by themselves
 //	machine.go   what is known of each VM, and what is waited for
@@ -26,6 +30,9 @@
 //	usage.go     what each program has used of the machine
 //	report.go    what was measured, as a file
 //	findings.go  the properties, and the table
-//	nodes.go     simulated nodes: Node objects, their leases, and what a node's worker answers
+//	nodes.go     simulated nodes: Node objects and their leases
 //	kubelet.go   simulated kubelets: pods that are bound to those nodes run, get ready and end
+//	virtflow.go  virtflow: its programs, what a node's worker answers, and what it promises
+//	kubevirt.go  KubeVirt: its programs, and the guests on the simulated nodes
+//	handler.go   virt-handler on a simulated node: what it writes about a VMI
 package main

@@ -53,7 +53,7 @@ func (r *run) play(ctx, life context.Context) error {
 				namespace, name, _ := strings.Cut(key, "/")
 				pod, err := pods.Lister().Pods(namespace).Get(name)
 				if err == nil {
-					err = r.sync(life, pod)
+					err = r.sync(life, pod, func() { queue.Add(key) })
 				}
 				if err == nil || apierrors.IsNotFound(err) || life.Err() != nil {
 					queue.Forget(key)
@@ -67,11 +67,14 @@ func (r *run) play(ctx, life context.Context) error {
 	return nil
 }
 
-// sync brings one pod a step further.
-func (r *run) sync(ctx context.Context, pod *corev1.Pod) error {
+// sync brings one pod a step further; it calls again when the pod has to be looked at once more without a change of it.
+func (r *run) sync(ctx context.Context, pod *corev1.Pod, again func()) error {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
 	case pod.DeletionTimestamp != nil && !ended:
+		if !r.loaded.ended(pod, again) {
+			return nil
+		}
 		return r.patchStatus(ctx, pod, status(pod, corev1.PodSucceeded, corev1.ConditionFalse))
 	case pod.DeletionTimestamp != nil:
 		if g := pod.DeletionGracePeriodSeconds; g != nil && *g == 0 {

@@ -29,6 +29,7 @@ type options struct {
 	InHand   int           // how many of those are started at a time
 	Nodes    int           // simulated nodes
 	Patience time.Duration // how long the slowest of a step may take
+	KubeVirt bool          `json:",omitempty"` // loads KubeVirt's own controllers, not virtflow
 	VMIs     bool          // makes VMIs by themselves instead of VMs
 	Replace  bool          // deletes all VMIs of VMs, too
 	Restarts bool          // kills each program while all VMs run
@@ -54,6 +55,8 @@ func command() *cobra.Command {
 			f.IntVar(&o.Nodes, "nodes", 20, "how many nodes are simulated")
 			f.DurationVar(&o.Patience, "patience", 15*time.Minute,
 				"how long a step may take, until the last VM has done it")
+			f.BoolVar(&o.KubeVirt, "kubevirt", false,
+				"load KubeVirt's own controllers (make kubevirt) instead of virtflow: virt-handler is simulated, too")
 			f.BoolVar(&o.VMIs, "vmis", false, "make VMIs by themselves instead of VMs")
 			f.BoolVar(&o.Replace, "replace", true, "delete all VMIs, and wait until all VMs run again")
 			f.BoolVar(&o.Restarts, "restarts", false,
@@ -69,6 +72,9 @@ func command() *cobra.Command {
 			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 {
 				return errors.New("--count, --rest, --capacity, --in-hand and --nodes are at least 1, and " +
 					"--rate is not negative")
+			}
+			if o.KubeVirt && o.Restarts {
+				return errors.New("--restarts kills virtflow's programs, which --kubevirt does without")
 			}
 			if _, err := os.Stat(o.Audit); err != nil {
 				return fmt.Errorf("--audit-log: requests are counted from it: %w", err)
@@ -95,14 +101,21 @@ func command() *cobra.Command {
 				defer file.Close() //nolint:errcheck // what is written to it is not buffered
 				out = file
 			}
+			r := &run{options: o, kubernetes: clients, kubevirt: kv, log: p.Log, out: out,
+				report: report{Began: time.Now(), Options: o}}
+			if o.KubeVirt {
+				if r.loaded, err = newKubeVirt(ctx, r, config); err != nil {
+					return err
+				}
+				return r.all(ctx)
+			}
 			engine, err := temporal.Dial(ctx, p.Log, nil, "scale")
 			if err != nil {
 				return err
 			}
 			defer engine.Close()
-			return (&run{options: o, kubernetes: clients, kubevirt: kv, temporal: engine,
-				temporalNamespace: temporal.Namespace, log: p.Log, out: out,
-				report: report{Began: time.Now(), Options: o}}).all(ctx)
+			r.temporal, r.temporalNamespace, r.loaded = engine, temporal.Namespace, virtflow{r}
+			return r.all(ctx)
 		})
 	_ = cmd.Flags().Set("metrics-address", "")
 	_ = cmd.Flags().Set("log-level", "error")

@@ -7,15 +7,11 @@ import (
 	"os"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -26,24 +22,17 @@ const (
 
 func nodeName(i int) string { return fmt.Sprintf("simulated%d", i) }
 
-// makeNodes makes the simulated nodes, and until the run's life ends keeps their leases and has a worker on the queue
-// of each.
+// makeNodes makes the simulated nodes, and until the run's life ends keeps their leases and has them answer as nodes of
+// what is loaded do.
 func (r *run) makeNodes(ctx, life context.Context) error {
 	for i := range r.Nodes {
 		name := nodeName(i)
 		if err := r.makeNode(ctx, name); err != nil {
 			return fmt.Errorf("making node %s: %w", name, err)
 		}
-		w := worker.New(r.temporal, contract.NodeTaskQueue(name), worker.Options{
-			MaxConcurrentActivityTaskPollers: 2, DisableWorkflowWorker: true,
-		})
-		n := simulated{name: name}
-		w.RegisterActivityWithOptions(n.start, activity.RegisterOptions{Name: contract.ActivityStartDomain})
-		w.RegisterActivityWithOptions(n.report, activity.RegisterOptions{Name: contract.ActivityReportNode})
-		if err := w.Start(); err != nil {
-			return fmt.Errorf("starting the worker of node %s: %w", name, err)
+		if err := r.loaded.serve(ctx, life, name); err != nil {
+			return err
 		}
-		r.stop = append(r.stop, w.Stop)
 	}
 	go r.renew(life)
 	return nil
@@ -139,27 +128,4 @@ func (r *run) removeNodes(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// simulated is what a node's worker answers.
-type simulated struct{ name string }
-
-func (n simulated) report(context.Context) (contract.ReportNodeResult, error) {
-	return contract.ReportNodeResult{Report: contract.NodeReport{
-		Incarnation: n.name, Sequence: 1, Arch: "amd64", CPUVendor: "AMD",
-		Capabilities: &contract.HostCapabilities{
-			VirtType: "qemu", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"EPYC"},
-			HostModel: "EPYC",
-		},
-	}}, nil
-}
-
-func (n simulated) start(_ context.Context, in contract.StartDomainInput) (contract.StartDomainResult, error) {
-	return contract.StartDomainResult{Domain: contract.DomainObservation{
-		PodUID: in.Pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2",
-		GuestMemory: 64 << 20,
-		Interfaces: []contract.DomainInterface{
-			{Name: "default", MAC: "02:00:00:00:00:01", PodInterfaceName: "eth0", LinkState: "up"}},
-		Volumes: []contract.DomainVolume{{Name: "root", Target: "vda"}},
-	}}, nil
 }

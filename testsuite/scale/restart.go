@@ -60,7 +60,7 @@ func (s *stage) restart(ctx context.Context, probes *stage, probe, program strin
 	if err != nil {
 		return err
 	}
-	all, err := processes.Running(programs...)
+	all, err := processes.Running(s.loaded.programs()...)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *stage) restart(ctx context.Context, probes *stage, probe, program strin
 	if out.Calls, err = s.settled(ctx, began); err != nil {
 		return err
 	}
-	now, err := processes.Running(programs...)
+	now, err := processes.Running(s.loaded.programs()...)
 	if err != nil {
 		return err
 	}

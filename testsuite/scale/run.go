@@ -9,11 +9,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +28,8 @@ type run struct {
 	options
 	kubernetes        kubernetes.Interface
 	kubevirt          *kube.Client
-	temporal          client.Client
+	loaded            system
+	temporal          client.Client // nil when KubeVirt is loaded
 	temporalNamespace string
 	log               zerolog.Logger
 	stop              []func() // the simulated nodes' workers
@@ -63,11 +62,11 @@ func (r *run) all(ctx context.Context) error {
 func (r *run) found(f ...finding) { r.report.Findings = append(r.report.Findings, f...) }
 
 func (r *run) course(ctx, life context.Context) error {
-	all, err := processes.Running(programs...)
+	all, err := processes.Running(r.loaded.programs()...)
 	if err != nil {
 		return err
 	}
-	if missing := unmeasured(all); len(missing) > 0 {
+	if missing := unmeasured(r.loaded.programs(), all); len(missing) > 0 {
 		fmt.Printf("scale: not measured, for they do not run on this machine: %s\n", strings.Join(missing, ", "))
 	}
 	if err := r.play(ctx, life); err != nil {
@@ -163,14 +162,10 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	if err != nil {
 		return err
 	}
-	lease, err := r.watchLease(ctx, life)
+	kept, err := r.loaded.watch(ctx, life)
 	if err != nil {
 		return err
 	}
-	kept := sync.OnceFunc(func() {
-		longest, changes := lease.sinceRenewed(time.Now())
-		r.found(renewed(longest), exactly("changes of the lease's holder", 0, changes))
-	})
 	defer kept()
 	rate := r.Rate
 	if rate == 0 {
@@ -184,9 +179,7 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 	if err != nil {
 		return err
 	}
-	r.found(costs("requests for each start", rest.start, starts),
-		goodput(r.object().plural+" started a second", capacity, starts))
-	if err := errors.Join(s.transitions(ctx), s.nothingLost(ctx, "their starts", rest.afterStart)); err != nil {
+	if err := r.loaded.started(ctx, s, rest, capacity, starts); err != nil {
 		return err
 	}
 
@@ -233,8 +226,8 @@ func (r *run) finish(ctx, life context.Context, s *stage, rest restful) error {
 	if err != nil {
 		return err
 	}
-	r.found(costs("requests for each deletion", rest.remove, removals))
-	return errors.Join(s.nothingLost(ctx, "their deletion", rest.afterRemove), s.noPods(ctx))
+	return errors.Join(r.loaded.done(ctx, s, comparison{requests: "requests for each deletion", of: "their deletion",
+		rest: rest.remove, load: removals, events: rest.afterRemove}), s.noPods(ctx))
 }
 
 // replace deletes the instances of all VMs, which are to run again.
@@ -245,8 +238,8 @@ func (r *run) replace(ctx context.Context, s *stage, rest restful) error {
 	if err != nil {
 		return err
 	}
-	r.found(costs("requests for the deletion of a VMI, and the start of the next", rest.replace, replacements))
-	return s.nothingLost(ctx, "their replacement", rest.afterReplace)
+	return r.loaded.done(ctx, s, comparison{requests: "requests for the deletion of a VMI, and the start of the next",
+		of: "their replacement", rest: rest.replace, load: replacements, events: rest.afterReplace})
 }
 
 func (r *run) newNamedStage(ctx, life context.Context, name string, count int) (*stage, error) {
@@ -270,53 +263,6 @@ func (s *stage) failed() finding {
 		fmt.Printf("scale:   %d × %s\n", said[f], f)
 	}
 	return exactly(s.object().plural+" that said that something failed", 0, len(s.failures))
-}
-
-// transitions finds whether each VM was started once, and no workflow has ended otherwise than well.
-func (s *stage) transitions(ctx context.Context) error {
-	bad, err := s.workflows(ctx, "ExecutionStatus IN ('Failed', 'TimedOut', 'Terminated', 'Canceled')")
-	if err != nil {
-		return fmt.Errorf("counting workflows: %w", err)
-	}
-	s.found(exactly("workflows that failed, timed out or were cancelled", 0, bad))
-	if s.VMIs {
-		return nil
-	}
-	starts, err := s.starts(ctx)
-	s.found(exactly("starts of VMs, as workflows", s.count, starts))
-	return err
-}
-
-// starts counts the workflows that have started a VM of the stage, or tried.
-func (s *stage) starts(ctx context.Context) (int, error) {
-	n, err := s.workflows(ctx, "WorkflowType = '"+contract.WorkflowStartVM+"'")
-	if err != nil {
-		return 0, fmt.Errorf("counting starts: %w", err)
-	}
-	return n, nil
-}
-
-// workflows counts those about the stage of which a query holds.
-func (s *stage) workflows(ctx context.Context, query string) (int, error) {
-	answer, err := s.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-		Namespace: s.temporalNamespace, Query: contract.SearchNamespace + " = '" + s.namespace + "' AND " + query,
-	})
-	return int(answer.GetCount()), err
-}
-
-// nothingLost finds whether the events of a VM at rest were recorded about each.
-func (s *stage) nothingLost(ctx context.Context, of string, rest map[string]int) error {
-	r, err := s.events(ctx)
-	if err != nil {
-		return fmt.Errorf("listing events: %w", err)
-	}
-	missing, sum := lost(rest, r, s.names()), 0
-	for _, what := range slices.Sorted(maps.Keys(missing)) {
-		fmt.Printf("scale:   %d × event %s is missing\n", missing[what], what)
-		sum += missing[what]
-	}
-	s.found(exactly("events of "+of+" that were lost", 0, sum))
-	return nil
 }
 
 // noPods finds whether anything is left of VMs that are gone.

@@ -46,7 +46,7 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 		line("virtflow-crdwatch", "list", "virtualmachines", "", "scale-load", time.Second, 200),
 		line("kubectl", "delete", "virtualmachines", "", "scale-load", time.Second, 200),
 		`{"stage": "half a lin`,
-	}, "\n")), "scale-load", since))
+	}, "\n")), virtflow{}.asked, "scale-load", since))
 	require.Equal(t, calls{
 		Total: 3, Events: 1, By: map[string]int{"create pods": 1, "patch virtualmachines/status": 2},
 		Failed: map[string]int{"patch virtualmachines/status: 409": 1, "create events: 429": 1},
@@ -93,7 +93,8 @@ func TestWhatIsWaitedFor(t *testing.T) {
 // back.
 func TestAStepWaitsForEach(t *testing.T) {
 	s := &stage{
-		run: &run{options: options{Patience: time.Minute, Audit: t.TempDir() + "/audit.log"}}, count: 3,
+		run:      &run{options: options{Patience: time.Minute, Audit: t.TempDir() + "/audit.log"}, loaded: virtflow{}},
+		count:    3,
 		machines: map[string]*machine{"a": {}, "b": {}, "c": {}}, failures: map[string]string{},
 		changed: make(chan struct{}, 1),
 	}
@@ -212,9 +213,9 @@ func TestKubelet(t *testing.T) {
 		},
 	}
 	clients := fake.NewClientset(pod)
-	r := &run{kubernetes: clients}
+	r := &run{kubernetes: clients, loaded: virtflow{}}
 	sync := func() *corev1.Pod {
-		require.NoError(t, r.sync(t.Context(), pod))
+		require.NoError(t, r.sync(t.Context(), pod, nil))
 		now, err := clients.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
 		require.NoError(t, err)
 		pod = now
@@ -233,7 +234,7 @@ func TestKubelet(t *testing.T) {
 	none := int64(0)
 	ended.DeletionTimestamp, ended.DeletionGracePeriodSeconds = &now, &none
 	before := len(clients.Actions())
-	require.NoError(t, r.sync(t.Context(), ended))
+	require.NoError(t, r.sync(t.Context(), ended, nil))
 	require.Len(t, clients.Actions(), before, "its finalizer keeps it")
 }
 
@@ -270,8 +271,9 @@ func TestAReport(t *testing.T) {
 
 func TestAProgramThatIsNotMeasured(t *testing.T) {
 	var all []processes.Process
+	programs := virtflow{}.programs()
 	for _, name := range programs[1:] {
 		all = append(all, processes.Process{Program: name})
 	}
-	require.Equal(t, programs[:1], unmeasured(all))
+	require.Equal(t, programs[:1], unmeasured(programs, all))
 }

@@ -138,7 +138,7 @@ func (s *stage) step(
 ) (step, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Patience, fmt.Errorf("not within %s", s.Patience))
 	defer cancel()
-	before, err := processes.Running(programs...)
+	before, err := processes.Running(s.loaded.programs()...)
 	if err != nil {
 		return step{}, err
 	}
@@ -176,7 +176,7 @@ func (s *stage) step(
 	if out.Calls, err = s.settled(ctx, began); err != nil {
 		return out, err
 	}
-	now, err := processes.Running(programs...)
+	now, err := processes.Running(s.loaded.programs()...)
 	out.Used = processes.Since(before, now)
 	return out, err
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
-// programs are those of the control plane whose use of the machine is measured, where they run on this one. (Temporal
-// on PostgreSQL has a database besides.)
-var programs = []string{"kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "virtflow-temporal",
-	"control-worker", "crdwatch", "api-server"}
+// kubernetesPrograms are Kubernetes's own. Like those of what is loaded they are measured where they run on this
+// machine.
+var kubernetesPrograms = []string{"kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"}
 
 // unmeasured are those of which no process is found.
-func unmeasured(found []processes.Process) []string {
+func unmeasured(programs []string, found []processes.Process) []string {
 	return slices.DeleteFunc(slices.Clone(programs), func(name string) bool {
 		return slices.ContainsFunc(found, func(p processes.Process) bool { return p.Program == name })
 	})

@@ -31,6 +31,9 @@ const (
 // Deploy builds and imports the images, applies the manifests with exactly
 // these images, and waits until every process of virtflow is rolled out.
 func (d Delivery) Deploy(ctx context.Context) error {
+	if err := d.refuseBeside(ctx, kubeVirtNamespace, "KubeVirt", "make deploy"); err != nil {
+		return err
+	}
 	images, err := d.Images(ctx)
 	if err != nil {
 		return err

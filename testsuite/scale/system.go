@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// system is what is loaded: virtflow, or KubeVirt's own controllers.
+type system interface {
+	// programs are those of the control plane whose use of the machine is measured.
+	programs() []string
+	// asked says whether a request to the API server with this user agent is the system's own.
+	asked(userAgent string) bool
+	// serve has a simulated node answer as the system's program on a node does, until the run's life ends.
+	serve(ctx, life context.Context, node string) error
+	// ended says whether the guest of a pod that is being deleted has ended. If not, it calls again once it has.
+	ended(pod *corev1.Pod, again func()) bool
+	// watch observes what the system promises to keep up meanwhile; the function it returns finds whether it has.
+	watch(ctx, life context.Context) (kept func(), err error)
+	// started and done find what the system promises of a step under load, which was finished.
+	started(ctx context.Context, s *stage, rest restful, capacity, load step) error
+	done(ctx context.Context, s *stage, c comparison) error
+}
+
+// comparison is of a step under load with the same step at rest.
+type comparison struct {
+	requests, of string // names of what is compared: the requests, and what the events are of
+	rest, load   step
+	events       map[string]int // about each VM at rest, after the step
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/workflows/contract"
+)
+
+// virtflow as the system that is loaded.
+type virtflow struct{ *run }
+
+// programs of virtflow's control plane. (Temporal on PostgreSQL has a database besides.)
+func (virtflow) programs() []string {
+	return append(slices.Clone(kubernetesPrograms), "virtflow-temporal", "control-worker", "crdwatch", "api-server")
+}
+
+func (virtflow) asked(userAgent string) bool { return strings.HasPrefix(userAgent, "virtflow-") }
+
+// serve has a worker on the queue of the node.
+func (v virtflow) serve(_, _ context.Context, node string) error {
+	w := worker.New(v.temporal, contract.NodeTaskQueue(node), worker.Options{
+		MaxConcurrentActivityTaskPollers: 2, DisableWorkflowWorker: true,
+	})
+	n := simulated{name: node}
+	w.RegisterActivityWithOptions(n.start, activity.RegisterOptions{Name: contract.ActivityStartDomain})
+	w.RegisterActivityWithOptions(n.report, activity.RegisterOptions{Name: contract.ActivityReportNode})
+	if err := w.Start(); err != nil {
+		return fmt.Errorf("starting the worker of node %s: %w", node, err)
+	}
+	v.stop = append(v.stop, w.Stop)
+	return nil
+}
+
+// ended is true at once: how a guest has ended the pod's status says.
+func (virtflow) ended(*corev1.Pod, func()) bool { return true }
+
+// watch observes crdwatch's lease.
+func (v virtflow) watch(ctx, life context.Context) (func(), error) {
+	lease, err := v.watchLease(ctx, life)
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() {
+		longest, changes := lease.sinceRenewed(time.Now())
+		v.found(renewed(longest), exactly("changes of the lease's holder", 0, changes))
+	}), nil
+}
+
+func (v virtflow) started(ctx context.Context, s *stage, rest restful, capacity, load step) error {
+	v.found(costs("requests for each start", rest.start, load),
+		goodput(v.object().plural+" started a second", capacity, load))
+	return errors.Join(s.transitions(ctx), s.nothingLost(ctx, "their starts", rest.afterStart))
+}
+
+func (v virtflow) done(ctx context.Context, s *stage, c comparison) error {
+	v.found(costs(c.requests, c.rest, c.load))
+	return s.nothingLost(ctx, c.of, c.events)
+}
+
+// transitions finds whether each VM was started once, and no workflow has ended otherwise than well.
+func (s *stage) transitions(ctx context.Context) error {
+	bad, err := s.workflows(ctx, "ExecutionStatus IN ('Failed', 'TimedOut', 'Terminated', 'Canceled')")
+	if err != nil {
+		return fmt.Errorf("counting workflows: %w", err)
+	}
+	s.found(exactly("workflows that failed, timed out or were cancelled", 0, bad))
+	if s.VMIs {
+		return nil
+	}
+	starts, err := s.starts(ctx)
+	s.found(exactly("starts of VMs, as workflows", s.count, starts))
+	return err
+}
+
+// starts counts the workflows that have started a VM of the stage, or tried.
+func (s *stage) starts(ctx context.Context) (int, error) {
+	n, err := s.workflows(ctx, "WorkflowType = '"+contract.WorkflowStartVM+"'")
+	if err != nil {
+		return 0, fmt.Errorf("counting starts: %w", err)
+	}
+	return n, nil
+}
+
+// workflows counts those about the stage of which a query holds.
+func (s *stage) workflows(ctx context.Context, query string) (int, error) {
+	answer, err := s.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: s.temporalNamespace, Query: contract.SearchNamespace + " = '" + s.namespace + "' AND " + query,
+	})
+	return int(answer.GetCount()), err
+}
+
+// nothingLost finds whether the events of a VM at rest were recorded about each.
+func (s *stage) nothingLost(ctx context.Context, of string, rest map[string]int) error {
+	r, err := s.events(ctx)
+	if err != nil {
+		return fmt.Errorf("listing events: %w", err)
+	}
+	missing, sum := lost(rest, r, s.names()), 0
+	for _, what := range slices.Sorted(maps.Keys(missing)) {
+		fmt.Printf("scale:   %d × event %s is missing\n", missing[what], what)
+		sum += missing[what]
+	}
+	s.found(exactly("events of "+of+" that were lost", 0, sum))
+	return nil
+}
+
+// simulated is what a node's worker answers.
+type simulated struct{ name string }
+
+func (n simulated) report(context.Context) (contract.ReportNodeResult, error) {
+	return contract.ReportNodeResult{Report: contract.NodeReport{
+		Incarnation: n.name, Sequence: 1, Arch: "amd64", CPUVendor: "AMD",
+		Capabilities: &contract.HostCapabilities{
+			VirtType: "qemu", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"EPYC"},
+			HostModel: "EPYC",
+		},
+	}}, nil
+}
+
+func (n simulated) start(_ context.Context, in contract.StartDomainInput) (contract.StartDomainResult, error) {
+	return contract.StartDomainResult{Domain: contract.DomainObservation{
+		PodUID: in.Pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2",
+		GuestMemory: 64 << 20,
+		Interfaces: []contract.DomainInterface{
+			{Name: "default", MAC: "02:00:00:00:00:01", PodInterfaceName: "eth0", LinkState: "up"}},
+		Volumes: []contract.DomainVolume{{Name: "root", Target: "vda"}},
+	}}, nil
+}
