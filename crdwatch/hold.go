@@ -15,10 +15,12 @@ const (
 	endHold  = time.Second
 	// goingHold is for the end of an instance whose VM goes, too: that waits for it to be gone.
 	goingHold = 5 * time.Second
-	// madeHold is for an instance that has just been made: its VM has had it made, and shows that it starts. Most guests
-	// run within that time. Whatever else its VM's workflow is to hear, and the instance has to say, has it sent at once.
-	madeHold = 10 * time.Second
 )
+
+// madeHold is for an instance that has just been made: its VM has had it made, and shows that it starts. Most guests
+// run within that time, also under load. Whatever else its VM's workflow is to hear, or the instance has to say, has it
+// sent at once.
+const madeHold = 30 * time.Second
 
 // podHold is how long what a pod says may wait for what it says next. Going: its VMI is being deleted, so that the end
 // of the pod is no news.

@@ -26,8 +26,9 @@ const (
 	// server from being answered.
 	reviewsEach = maxReviews / 4
 	bodiesEach  = maxBodies / 4
-	// reviewWait is how long a review waits for others before it is turned away.
-	reviewWait = 2 * time.Second
+	// reviewWait is how long a review waits for others, in all, before it is turned away: the API server itself gives
+	// up after five seconds.
+	reviewWait = 4 * time.Second
 )
 
 var errBusy = errors.New("too many admission reviews at once")
@@ -101,7 +102,7 @@ func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 			next.ServeHTTP(w, r) // which says so, and has nothing to review
 			return
 		}
-		release, err := acquire(r.Context(), wait, 1, own.reviews, bs.all.reviews)
+		release, err := acquire(r.Context(), body.wait, 1, own.reviews, bs.all.reviews)
 		if err != nil {
 			tooMany(w, errBusy.Error())
 			return
@@ -138,7 +139,7 @@ type boundedBody struct {
 	from   io.Reader
 	limits []*semaphore.Weighted
 	ctx    context.Context
-	wait   time.Duration
+	wait   time.Duration // what is left of it
 	held   int64
 }
 
@@ -148,7 +149,10 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if n == 0 {
 		return 0, err
 	}
-	if _, busy := acquire(b.ctx, b.wait, int64(n), b.limits...); busy != nil {
+	began := time.Now()
+	_, busy := acquire(b.ctx, b.wait, int64(n), b.limits...)
+	b.wait -= time.Since(began)
+	if busy != nil {
 		return 0, busy
 	}
 	b.held += int64(n)

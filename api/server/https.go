@@ -19,6 +19,13 @@ import (
 	"github.com/virtflow/virtflow/internal/inflight"
 )
 
+const (
+	// maxStreams is how many requests one connection of HTTP/2 may carry at once, and receiveBuffer how many bytes of
+	// their bodies, and of each, may have come that nobody has read: the least that there is.
+	maxStreams    = 250
+	receiveBuffer = 64 << 10
+)
+
 // Limits of the HTTPS server, which any pod can reach. The zero value of each is its default.
 type Limits struct {
 	// Header is how long a client may take to shake hands and to send the header of a request.
@@ -43,9 +50,11 @@ func (l *Limits) fill() {
 	l.Idle = cmp.Or(l.Idle, 100*time.Second)      // the API server itself closes what is idle for 90 s
 	// The API server's front proxy sends in headers what is known of a user: groups and extra.
 	l.HeaderBytes = cmp.Or(l.HeaderBytes, 64<<10)
-	// Each of the API server's calls of webhooks takes a connection.
-	l.Connections, l.ConnectionsEach = cmp.Or(l.Connections, 1024), cmp.Or(l.ConnectionsEach, 256)
-	l.Requests, l.RequestsEach = cmp.Or(l.Requests, 1024), cmp.Or(l.RequestsEach, 256)
+	// Each of the API server's calls of webhooks takes a connection (it does not use HTTP/2 there), and one that is
+	// refused fails a user's request. By default an API server has 600 requests in hand (--max-requests-inflight and
+	// --max-mutating-requests-inflight), and keeps up to 25 idle connections for each webhook.
+	l.Connections, l.ConnectionsEach = cmp.Or(l.Connections, 4096), cmp.Or(l.ConnectionsEach, 1024)
+	l.Requests, l.RequestsEach = cmp.Or(l.Requests, 2048), cmp.Or(l.RequestsEach, 1024)
 }
 
 // Server serves HTTPS within Limits. It is a runnable of a manager.
@@ -112,7 +121,9 @@ func (s *Server) serve(ctx context.Context, l net.Listener) error {
 		WriteTimeout:      s.limits.Request,
 		IdleTimeout:       s.limits.Idle,
 		MaxHeaderBytes:    s.limits.HeaderBytes,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.limits.RequestsEach},
+		// What a connection may send before anybody reads it is among no other limit.
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: min(s.limits.RequestsEach, maxStreams),
+			MaxReceiveBufferPerConnection: receiveBuffer, MaxReceiveBufferPerStream: receiveBuffer},
 		// Anybody can cause lines here, such as those of handshakes that fail.
 		ErrorLog: stdlog.New(s.log.Sample(&zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second}), "", 0),
 	}

@@ -19,7 +19,7 @@
 //
 //	main.go      the flags
 //	run.go       the course of a run
-//	system.go    what is loaded: virtflow.go or kubevirt.go
+//	plane.go     the control plane that is loaded: virtflow.go or kubevirt.go
 //	stage.go     VMs of one namespace: made, replaced, deleted
 //	object.go    what is made: VMs, or VMIs by themselves
 //	machine.go   what is known of each VM, and what is waited for

@@ -77,20 +77,14 @@ func newHandler(life context.Context, config *rest.Config, node string, g *guest
 
 // run has the node take VMIs, and sees to those that come, until the run's life ends.
 func (h *handler) run(ctx, life context.Context) error {
-	// Refused while Kubernetes has not annotated the node: KubeVirt's policy compares the annotations.
-	err := wait.PollUntilContextTimeout(ctx, time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
-		err := h.beat(ctx)
-		if apierrors.IsForbidden(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if err != nil {
+	if err := h.heartbeat(ctx); err != nil {
 		return fmt.Errorf("the heartbeat: %w", err)
 	}
-	go wait.JitterUntilWithContext(life, func(ctx context.Context) { _ = h.beat(ctx) }, heartbeatEvery,
+	go wait.JitterUntilWithContext(life, func(ctx context.Context) { _ = h.heartbeat(ctx) }, heartbeatEvery,
 		heartbeatJitter, true)
-	go h.drain(life)
+	if err := h.watchAll(life); err != nil {
+		return err
+	}
 	mine := h.informer(kubevirt.NodeNameLabel)
 	targets := h.informer(kubevirt.MigrationTargetNodeNameLabel)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
@@ -128,8 +122,8 @@ func (h *handler) run(ctx, life context.Context) error {
 	return nil
 }
 
-// beat says that virt-handler is alive, what takes VMIs to the node.
-func (h *handler) beat(ctx context.Context) error {
+// heartbeat says that virt-handler is alive, what takes VMIs to the node.
+func (h *handler) heartbeat(ctx context.Context) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"labels": map[string]string{
 			kubevirt.NodeSchedulable: "true", kubevirt.DeprecatedCPUManager: "false",
@@ -145,17 +139,29 @@ func (h *handler) beat(ctx context.Context) error {
 	return err
 }
 
-// drain watches the VMIs of all nodes, as each virt-handler does, and drops what comes: it costs the API server
-// the same.
-func (h *handler) drain(life context.Context) {
-	wait.UntilWithContext(life, func(ctx context.Context) {
-		stream, err := h.kubernetes.CoreV1().RESTClient().Get().
-			AbsPath("/apis/kubevirt.io/v1/"+kube.ResourceVMI).Param("watch", "true").Stream(ctx)
-		if err == nil {
-			_, err = io.Copy(io.Discard, stream)
-			_ = errors.Join(err, stream.Close()) // another one begins
+// watchAll watches the VMIs of all nodes, as each virt-handler does, and drops what comes: it costs the API server the
+// same. It fails where it cannot begin.
+func (h *handler) watchAll(life context.Context) error {
+	open := func() (io.ReadCloser, error) {
+		return h.kubernetes.CoreV1().RESTClient().Get().
+			AbsPath("/apis/kubevirt.io/v1/"+kube.ResourceVMI).Param("watch", "true").Stream(life)
+	}
+	stream, err := open()
+	if err != nil {
+		return fmt.Errorf("watching all VMIs: %w", err)
+	}
+	go wait.UntilWithContext(life, func(context.Context) {
+		if stream == nil {
+			if stream, err = open(); err != nil {
+				stream = nil
+				return // another one begins
+			}
 		}
+		_, err = io.Copy(io.Discard, stream)
+		_ = errors.Join(err, stream.Close())
+		stream = nil
 	}, time.Second)
+	return nil
 }
 
 // informer follows the VMIs whose label has the node's name.

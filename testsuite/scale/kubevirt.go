@@ -17,7 +17,7 @@ import (
 // kubeVirtNamespace is where KubeVirt's own pods run.
 const kubeVirtNamespace = "kubevirt"
 
-// kubeVirt is KubeVirt's own control plane as the system that is loaded. What it promises is not checked, but measured.
+// kubeVirt is KubeVirt's own control plane. What it promises is not checked, but measured.
 type kubeVirt struct {
 	*run
 	config *rest.Config

@@ -49,10 +49,13 @@ func (r *run) makeNode(ctx context.Context, name string) error {
 		"devices.kubevirt.io/vhost-net": resource.MustParse("1000"),
 	}
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			labelSimulated: "true", corev1.LabelHostname: name, corev1.LabelOSStable: "linux",
-			corev1.LabelArchStable: "amd64",
-		}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{labelSimulated: "true", corev1.LabelHostname: name, corev1.LabelOSStable: "linux",
+				corev1.LabelArchStable: "amd64"},
+			// KubeVirt's policy on what virt-handler writes to a node fails where that has no annotation yet.
+			Annotations: map[string]string{labelSimulated: "true"},
+		},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: labelSimulated, Effect: corev1.TaintEffectNoSchedule}}},
 	}
 	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -28,7 +28,7 @@ type run struct {
 	options
 	kubernetes        kubernetes.Interface
 	kubevirt          *kube.Client
-	loaded            system
+	loaded            controlPlane
 	temporal          client.Client // nil when KubeVirt is loaded
 	temporalNamespace string
 	log               zerolog.Logger
@@ -113,7 +113,7 @@ func (r *run) rest(ctx, life context.Context) (out restful, err error) {
 		{"kubectl delete vmi", replaced, s.deleteOne("vmi"), &out.replace, &out.afterReplace},
 		{"kubectl delete " + r.object().kind, gone, s.deleteOne(r.object().kind), &out.remove, &out.afterRemove},
 	} {
-		if step.out == &out.replace && !r.object().replaced {
+		if step.out == &out.replace && !r.replaces() {
 			continue
 		}
 		*step.out, err = s.step(ctx, step.what, step.want, func(ctx context.Context) error {
@@ -183,7 +183,7 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 		return err
 	}
 
-	if r.Replace && r.object().replaced {
+	if r.replaces() {
 		if err := r.replace(ctx, s, rest); err != nil {
 			return err
 		}
@@ -241,6 +241,9 @@ func (r *run) replace(ctx context.Context, s *stage, rest restful) error {
 	return r.loaded.done(ctx, s, comparison{requests: "requests for the deletion of a VMI, and the start of the next",
 		of: "their replacement", rest: rest.replace, load: replacements, events: rest.afterReplace})
 }
+
+// replaces says that VMIs are deleted for others to come.
+func (r *run) replaces() bool { return r.Replace && r.object().replaced }
 
 func (r *run) newNamedStage(ctx, life context.Context, name string, count int) (*stage, error) {
 	s, err := r.newStage(ctx, life, name, count)

@@ -18,7 +18,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// virtflow as the system that is loaded.
+// virtflow is virtflow's control plane.
 type virtflow struct{ *run }
 
 // programs of virtflow's control plane. (Temporal on PostgreSQL has a database besides.)

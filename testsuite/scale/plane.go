@@ -6,19 +6,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// system is what is loaded: virtflow, or KubeVirt's own controllers.
-type system interface {
+// controlPlane is what is loaded: virtflow, or KubeVirt's own controllers.
+type controlPlane interface {
 	// programs are those of the control plane whose use of the machine is measured.
 	programs() []string
-	// asked says whether a request to the API server with this user agent is the system's own.
+	// asked says whether a request to the API server with this user agent is its own.
 	asked(userAgent string) bool
-	// serve has a simulated node answer as the system's program on a node does, until the run's life ends.
+	// serve has a simulated node answer as its program on a node does, until the run's life ends.
 	serve(ctx, life context.Context, node string) error
 	// ended says whether the guest of a pod that is being deleted has ended. If not, it calls again once it has.
 	ended(pod *corev1.Pod, again func()) bool
-	// watch observes what the system promises to keep up meanwhile; the function it returns finds whether it has.
+	// watch observes what it promises to keep up meanwhile; the function it returns finds whether it has.
 	watch(ctx, life context.Context) (kept func(), err error)
-	// started and done find what the system promises of a step under load, which was finished.
+	// started and done find what it promises of a step under load, which was finished.
 	started(ctx context.Context, s *stage, rest restful, capacity, load step) error
 	done(ctx context.Context, s *stage, c comparison) error
 }
