@@ -68,6 +68,7 @@ type Callers struct {
 	limiter *reviewLimiter
 	flight  singleflight.Group
 	asked   *prometheus.CounterVec
+	own     ownToken
 }
 
 // NewCallers makes a Callers for the tokens of one service account that were made for one audience. The registry may be
@@ -78,6 +79,7 @@ func NewCallers(
 	out := &Callers{
 		reviews: c, workers: w, audience: audience, user: "system:serviceaccount:" + namespace + ":" + account,
 		now:   time.Now,
+		own:   ownToken{refused: make(chan error, 1)},
 		known: utilcache.NewLRUExpireCache(knownMost), refused: utilcache.NewLRUExpireCache(knownMost),
 		limiter: newReviewLimiter(),
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -238,6 +240,7 @@ func (c *Callers) review(ctx context.Context, token string) (any, error) {
 	r, err := c.reviews.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{c.audience}},
 	}, metav1.CreateOptions{})
+	c.own.answered(err, c.now())
 	if err != nil {
 		return nil, status.Error(codes.Unavailable,
 			fmt.Sprintf("node gateway: the token could not be reviewed: %v", err))

@@ -76,9 +76,10 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 	}
 	defer connection.Close()
 	temporal := workflowservice.NewWorkflowServiceClient(connection)
+	callers := NewCallers(clients, workers, f.Audience, f.Namespace, f.Account, p.Registry)
 	server, err := New(Options{
 		Log: p.Log, Namespace: f.Temporal.Namespace, Temporal: temporal, Pods: pods, Registry: p.Registry,
-		Callers:  NewCallers(clients, workers, f.Audience, f.Namespace, f.Account, p.Registry),
+		Callers:  callers,
 		SealKey:  func() []byte { return rotator.Key(sealKeyName) },
 		OpenKeys: func() [][]byte { return rotator.OpeningKeys(sealKeyName) },
 	}).Server(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: rotator.Certificate}))
@@ -120,6 +121,8 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 	case <-ctx.Done():
 		stop(server)
 	case err = <-failed:
+		server.Stop()
+	case err = <-callers.own.refused:
 		server.Stop()
 	}
 	end()
