@@ -3,8 +3,6 @@ package deliver
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -51,16 +49,8 @@ spec:
 // its operator, of which its own generator writes the manifest. Definitions, roles, certificates and deployments are
 // the operator's to make, so that no copy of them has to be kept here.
 func (d Delivery) CDI(ctx context.Context) error {
-	builder := parts.Builder{Repo: d.Cluster.Layout.Repo, Cache: d.Cluster.Layout.Cache, Out: d.Out}
-	programs, err := builder.Ensure(ctx, parts.CDI())
+	programs, images, err := d.fromSource(ctx, parts.CDI(), "cdi")
 	if err != nil {
-		return err
-	}
-	images, err := d.build(ctx, "cdi", programs)
-	if err != nil {
-		return err
-	}
-	if err := d.distribute(ctx, images); err != nil {
 		return err
 	}
 	operator, err := operatorOfCDI(ctx, programs, images)
@@ -72,10 +62,7 @@ func (d Delivery) CDI(ctx context.Context) error {
 		return err
 	}
 	const namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: " + cdiNamespace + "}}"
-	for _, step := range []struct {
-		manifest string
-		until    []string
-	}{
+	if err := d.install(ctx, cdiNamespace, cdiTime, []installation{
 		{namespace, nil},
 		{operator, []string{"wait --for=condition=Established crd/cdis.cdi.kubevirt.io"}},
 		{cdiObject, []string{
@@ -86,17 +73,8 @@ func (d Delivery) CDI(ctx context.Context) error {
 			"rollout status deployment/cdi-deployment",
 		}},
 		{cdiProfile, nil},
-	} {
-		if err := d.Cluster.Apply(ctx, []byte(step.manifest)); err != nil {
-			return err
-		}
-		for _, until := range step.until {
-			args := append(strings.Fields(until), "-n", cdiNamespace, "--timeout", cdiTime.String())
-			if _, err := d.Cluster.Run(ctx, nil, args...); err != nil {
-				there, _ := d.Cluster.Run(ctx, nil, "-n", cdiNamespace, "get", "pods,events")
-				return fmt.Errorf("%w\n%s", err, there)
-			}
-		}
+	}); err != nil {
+		return err
 	}
 	d.say("CDI fills the claims of DataVolumes. make cdi OFF=1 ends that.")
 	return nil
@@ -121,14 +99,7 @@ func operatorOfCDI(ctx context.Context, programs string, images []Image) (string
 	for _, i := range images {
 		args = append(args, "-"+strings.TrimPrefix(i.Name, "cdi-")+"-image", i.Reference())
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(programs, "manifest-generator"), args...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("write the manifest of CDI's operator: %w: %s", err, strings.TrimSpace(stderr.String()))
-	}
-	return string(out), nil
+	return manifestOf(ctx, "CDI", filepath.Join(programs, "manifest-generator"), args)
 }
 
 // WithoutCDI takes CDI away. It refuses that itself while there are DataVolumes: with their kind they would go, and

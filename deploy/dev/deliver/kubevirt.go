@@ -3,10 +3,7 @@ package deliver
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/virtflow/virtflow/deploy/dev/parts"
@@ -41,16 +38,8 @@ func (d Delivery) KubeVirt(ctx context.Context) error {
 	if err := d.refuseBeside(ctx, Namespace, "virtflow", "make kubevirt"); err != nil {
 		return err
 	}
-	builder := parts.Builder{Repo: d.Cluster.Layout.Repo, Cache: d.Cluster.Layout.Cache, Out: d.Out}
-	programs, err := builder.Ensure(ctx, parts.KubeVirt())
+	programs, images, err := d.fromSource(ctx, parts.KubeVirt(), "kubevirt")
 	if err != nil {
-		return err
-	}
-	images, err := d.build(ctx, "kubevirt", programs)
-	if err != nil {
-		return err
-	}
-	if err := d.distribute(ctx, images); err != nil {
 		return err
 	}
 	operator, err := operatorOfKubeVirt(ctx, programs, images)
@@ -59,10 +48,7 @@ func (d Delivery) KubeVirt(ctx context.Context) error {
 	}
 	const namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: " + kubeVirtNamespace + ", labels: " +
 		"{kubevirt.io: '', pod-security.kubernetes.io/enforce: privileged}}}"
-	for _, step := range []struct {
-		manifest string
-		until    []string
-	}{
+	if err := d.install(ctx, kubeVirtNamespace, kubeVirtTime, []installation{
 		{namespace, nil},
 		{operator, []string{"wait --for=condition=Established crd/kubevirts.kubevirt.io",
 			"rollout status deployment/virt-operator"}},
@@ -75,17 +61,8 @@ func (d Delivery) KubeVirt(ctx context.Context) error {
 			"scale deployment/virt-operator --replicas 0",
 			"wait --for=delete pod --selector kubevirt.io=virt-operator",
 		}},
-	} {
-		if err := d.Cluster.Apply(ctx, []byte(step.manifest)); err != nil {
-			return err
-		}
-		for _, until := range step.until {
-			args := append(strings.Fields(until), "-n", kubeVirtNamespace, "--timeout", kubeVirtTime.String())
-			if _, err := d.Cluster.Run(ctx, nil, args...); err != nil {
-				there, _ := d.Cluster.Run(ctx, nil, "-n", kubeVirtNamespace, "get", "pods,events")
-				return fmt.Errorf("%w\n%s", err, there)
-			}
-		}
+	}); err != nil {
+		return err
 	}
 	d.say("KubeVirt's virt-api and virt-controller run; virt-handler does not. make scale SCALE=--kubevirt measures " +
 		"them. make down PURGE=1 ends this.")
@@ -108,13 +85,5 @@ func operatorOfKubeVirt(ctx context.Context, programs string, images []Image) (s
 	for _, i := range images {
 		args = append(args, "-"+i.Name+"-image", i.Reference())
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(programs, "manifest"), args...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("write the manifest of KubeVirt's operator: %w: %s", err,
-			strings.TrimSpace(stderr.String()))
-	}
-	return string(out), nil
+	return manifestOf(ctx, "KubeVirt", filepath.Join(programs, "manifest"), args)
 }

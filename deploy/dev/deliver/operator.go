@@ -1,0 +1,63 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/virtflow/virtflow/deploy/dev/parts"
+)
+
+// fromSource builds a project's programs and their images, which deploy/images knows as a group, and gives these to the
+// nodes.
+func (d Delivery) fromSource(
+	ctx context.Context, part parts.Part, group string,
+) (programs string, images []Image, err error) {
+	builder := parts.Builder{Repo: d.Cluster.Layout.Repo, Cache: d.Cluster.Layout.Cache, Out: d.Out}
+	if programs, err = builder.Ensure(ctx, part); err != nil {
+		return "", nil, err
+	}
+	if images, err = d.build(ctx, group, programs); err != nil {
+		return "", nil, err
+	}
+	return programs, images, d.distribute(ctx, images)
+}
+
+// manifestOf is what a project's generator writes of its operator.
+func manifestOf(ctx context.Context, project, generator string, args []string) (string, error) {
+	cmd := exec.CommandContext(ctx, generator, args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("write the manifest of %s's operator: %w: %s", project, err,
+			strings.TrimSpace(stderr.String()))
+	}
+	return string(out), nil
+}
+
+// installation is a step of installing an operator: what is applied, and the kubectl commands that then wait, or do
+// what else there is to do, in the operator's namespace.
+type installation struct {
+	manifest string
+	until    []string
+}
+
+// install takes one step after the other. Each command may take so long.
+func (d Delivery) install(ctx context.Context, namespace string, limit time.Duration, steps []installation) error {
+	for _, step := range steps {
+		if err := d.Cluster.Apply(ctx, []byte(step.manifest)); err != nil {
+			return err
+		}
+		for _, until := range step.until {
+			args := append(strings.Fields(until), "-n", namespace, "--timeout", limit.String())
+			if _, err := d.Cluster.Run(ctx, nil, args...); err != nil {
+				there, _ := d.Cluster.Run(ctx, nil, "-n", namespace, "get", "pods,events")
+				return fmt.Errorf("%w\n%s", err, there)
+			}
+		}
+	}
+	return nil
+}
