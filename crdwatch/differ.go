@@ -207,13 +207,10 @@ func (d *differ) vmiForVM(vmi *kubevirt.VirtualMachineInstance, from origin) {
 		put(d, k, workflow, o.UID, o, nil, from)
 		return
 	}
-	hold := copyHold(o, vm.DeletionTimestamp != nil)
-	if _, known := recall(d, k, o.UID); !known && controls && k.same(observe.NewCopy(o), o) &&
-		runstrategy.Unasked(new(observe.VM(vm))) {
-		hold = madeHold
-	}
+	_, known := recall(d, k, o.UID)
+	made := !known && controls && k.same(observe.NewCopy(o), o) && runstrategy.Unasked(new(observe.VM(vm)))
 	if news(d, k, o.UID, o) {
-		putHeld(d, k, workflow, o.UID, o, nil, from, hold)
+		putHeld(d, k, workflow, o.UID, o, nil, from, copyHold(o, vm.DeletionTimestamp != nil, made))
 	}
 }
 

@@ -45,9 +45,11 @@ func podGoneHold(last contract.PodObservation, known bool) time.Duration {
 	return 0
 }
 
-// copyHold is how long what a VMI says may wait on its way to its VM.
-func copyHold(now contract.VMIObservation, vmGoes bool) time.Duration {
+// copyHold is how long what a VMI says may wait on its way to its VM. Made: it says only that it was made.
+func copyHold(now contract.VMIObservation, vmGoes, made bool) time.Duration {
 	switch {
+	case made:
+		return madeHold
 	case now.DeletionTimestamp == nil:
 		return 0
 	case vmGoes:

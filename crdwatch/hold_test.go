@@ -69,10 +69,10 @@ func TestWhatAPodSaysOnItsWayOut(t *testing.T) {
 func TestWhatAnInstanceSaysToItsVM(t *testing.T) {
 	now := time.Now()
 	lives, goes := contract.VMIObservation{}, contract.VMIObservation{DeletionTimestamp: &now}
-	require.Zero(t, copyHold(lives, false))
-	require.Zero(t, copyHold(lives, true), "it is orphaned, or its VM's workflow has yet to delete it")
-	require.Equal(t, endHold, copyHold(goes, false))
-	require.Equal(t, goingHold, copyHold(goes, true))
+	require.Zero(t, copyHold(lives, false, false))
+	require.Zero(t, copyHold(lives, true, false), "it is orphaned, or its VM's workflow has yet to delete it")
+	require.Equal(t, endHold, copyHold(goes, false, false))
+	require.Equal(t, goingHold, copyHold(goes, true, false))
 }
 
 // TestHeld: all that waits for a workflow waits until the first of it may not.

@@ -19,18 +19,18 @@ func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.Reque
 		}
 		if r.Operation != contract.OperationDelete {
 			other(r)
-		} else {
-			now := workflow.Now(l.ctx)
-			m.Deleter, m.DeletionAsked = r.Actor, now
-			// Asking again says when it was asked for last: what was asked before came to nothing.
-			m.Records = slices.DeleteFunc(slices.Clone(m.Records), func(old contract.OperationRecord) bool {
-				return old.Operation == contract.OperationDelete && old.Outcome == OutcomeAsked && old.Actor == r.Actor
-			})
-			m.Record(contract.OperationRecord{
-				Operation: r.Operation, Why: "the API server was asked to", Actor: r.Actor, Since: now, Until: now,
-				Outcome: OutcomeAsked,
-			})
+			return
 		}
+		now := workflow.Now(l.ctx)
+		m.Deleter, m.DeletionAsked = r.Actor, now
+		// Asking again says when it was asked for last: what was asked before came to nothing.
+		m.Records = slices.DeleteFunc(slices.Clone(m.Records), func(old contract.OperationRecord) bool {
+			return old.Operation == contract.OperationDelete && old.Outcome == OutcomeAsked && old.Actor == r.Actor
+		})
+		m.Record(contract.OperationRecord{
+			Operation: r.Operation, Why: "the API server was asked to", Actor: r.Actor, Since: now, Until: now,
+			Outcome: OutcomeAsked,
+		})
 	})
 }
 

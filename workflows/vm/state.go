@@ -220,13 +220,12 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 	}
 	was := s.VMI
 	stops := s.Ending != nil || s.Open != nil && s.Open.Operation == contract.OperationStop
-	switch s.VMI = entity.Newest(was, o); {
-	case s.VMI == nil && stops:
-		// The first that is heard of the instance which the open stop asked the end of, not knowing it. Were it another
-		// one, the VM would keep its finalizer, and ask once more.
-		s.VMI = &contract.VMIObservation{UID: o.UID, Gone: true}
-	case o.Gone && s.Open != nil && !stops && (was == nil || was.Gone && was.UID != o.UID):
-		// Or of the instance that the open start has made, which knows whether it was that one.
+	s.VMI = entity.Newest(was, o)
+	unheard := was == nil || !stops && was.Gone && was.UID != o.UID
+	if o.Gone && unheard && (stops || s.Open != nil) {
+		// The first that is heard of the instance which the open stop asked the end of, not knowing it: were it another
+		// one, the VM would keep its finalizer, and ask once more. Or of the one that the open start has made, which
+		// knows whether it was that one.
 		s.VMI = &contract.VMIObservation{UID: o.UID, Gone: true}
 		if was != nil {
 			s.VMI.ResourceVersion = was.ResourceVersion // what was observed before is older
