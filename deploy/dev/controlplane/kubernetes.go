@@ -74,7 +74,6 @@ func (c Cluster) apiserver() supervise.Spec {
 			"--enable-aggregator-routing",
 			"--audit-policy-file", l.Path("run", "audit-policy.yaml"), "--audit-log-path", l.Audit(),
 			"--audit-log-maxsize", auditMiB, "--audit-log-maxbackup", auditFiles,
-			"--profiling=false",
 		},
 	}
 }

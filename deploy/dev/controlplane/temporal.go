@@ -55,6 +55,7 @@ func (c Cluster) temporal() (supervise.Spec, error) {
 		Args: []string{
 			c.temporalProgram(), "--config", file, "--data", l.Path("temporal"), "--tls", l.Path("pki", "temporal"),
 			"--address", layout.Temporal, "--ui-address", layout.UI, "--metrics-address", layout.TemporalMetrics,
+			"--pprof-address", layout.TemporalPprof,
 		},
 	}
 	if c.TemporalDB == Postgres {

@@ -35,6 +35,8 @@ const (
 	StorageDriver = "storage.dev.virtflow.io"
 	// TemporalMetrics is where Temporal's server shows its metrics, on the host only.
 	TemporalMetrics = "127.0.0.1:7235"
+	// TemporalPprof is where Temporal's server serves profiles, on the host only.
+	TemporalPprof = "127.0.0.1:7237"
 )
 
 // Node is one of the cluster's nodes.

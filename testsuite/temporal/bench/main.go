@@ -26,25 +26,31 @@ import (
 
 const namespace = "bench"
 
-// variant is one row of the table: a server's settings and a way to write the workflows.
+// variant is one row of the table: a server's environment and a way to write the workflows.
 type variant struct {
-	name                         string
-	polls, journal, sync, shards string
-	regular                      bool
+	name    string
+	env     []string
+	regular bool
 }
 
 func variants() []variant {
+	settings := func(polls, journal, sync, shards string) []string {
+		return []string{
+			"TEMPORAL_DEV_POLL_RPS=" + polls, "TEMPORAL_DEV_JOURNAL_MODE=" + journal,
+			"TEMPORAL_DEV_SYNCHRONOUS=" + sync, "TEMPORAL_DEV_SHARDS=" + shards,
+		}
+	}
 	return []variant{
-		{name: "as it comes (20 polls/s, rollback journal, full sync, 1 shard)", polls: "20", journal: "delete",
-			sync: "2", shards: "1"},
-		{name: "polls 2000/s", polls: "2000", journal: "delete", sync: "2", shards: "1"},
-		{name: "polls 2000/s, WAL, full sync", polls: "2000", journal: "wal", sync: "2", shards: "1"},
-		{name: "polls 2000/s, WAL, sync 1", polls: "2000", journal: "wal", sync: "1", shards: "1"},
-		{name: "polls 2000/s, WAL, sync 1, 4 shards", polls: "2000", journal: "wal", sync: "1", shards: "4"},
-		{name: "polls 2000/s, WAL, sync 1, 16 shards", polls: "2000", journal: "wal", sync: "1", shards: "16"},
-		{name: "polls 20/s, WAL, sync 1, 4 shards", polls: "20", journal: "wal", sync: "1", shards: "4"},
-		{name: "polls 2000/s, WAL, sync 1, 4 shards, regular activities", polls: "2000", journal: "wal", sync: "1",
-			shards: "4", regular: true},
+		{name: "as it comes (20 polls/s, rollback journal, full sync, 1 shard)",
+			env: settings("20", "delete", "2", "1")},
+		{name: "polls 2000/s", env: settings("2000", "delete", "2", "1")},
+		{name: "polls 2000/s, WAL, full sync", env: settings("2000", "wal", "2", "1")},
+		{name: "polls 2000/s, WAL, sync 1", env: settings("2000", "wal", "1", "1")},
+		{name: "polls 2000/s, WAL, sync 1, 16 shards", env: settings("2000", "wal", "1", "16")},
+		{name: "polls 20/s, WAL, sync 1, 4 shards", env: settings("20", "wal", "1", "4")},
+		{name: "as shipped"},
+		{name: "as shipped, GOGC=400", env: []string{"GOGC=400"}},
+		{name: "as shipped, regular activities", regular: true},
 	}
 }
 
@@ -82,10 +88,7 @@ func measure(ctx context.Context, program, config string, v variant, singles, ma
 		return r, fmt.Errorf("making a directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	server, err := trial.New(dir, config, []string{
-		"TEMPORAL_DEV_POLL_RPS=" + v.polls, "TEMPORAL_DEV_JOURNAL_MODE=" + v.journal,
-		"TEMPORAL_DEV_SYNCHRONOUS=" + v.sync, "TEMPORAL_DEV_SHARDS=" + v.shards,
-	}, program)
+	server, err := trial.New(dir, config, v.env, program)
 	if err != nil {
 		return r, err
 	}

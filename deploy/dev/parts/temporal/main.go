@@ -63,6 +63,8 @@ Everything else is set in the file given by --config. SIGTERM and SIGINT stop th
 	set.StringVar(&flags.UIAddress, "ui-address", "127.0.0.1:8233", "`IP:PORT` of the UI; plain HTTP, so loopback only")
 	set.StringVar(&flags.MetricsAddress, "metrics-address", "127.0.0.1:7235",
 		"`IP:PORT` of the Prometheus metrics, under /metrics")
+	set.StringVar(&flags.PprofAddress, "pprof-address", "",
+		"`IP:PORT` of profiles, under /debug/pprof, loopback only; empty for none")
 	set.StringVar(&flags.LogLevel, "log-level", "warn", "debug, info, warn or error")
 	set.IntVar(&flags.HistoryPort, "history-port", 7234, "loopback `PORT` of the history service")
 	set.IntVar(&flags.MatchingPort, "matching-port", 7236, "loopback `PORT` of the matching service")

@@ -23,7 +23,7 @@ func Ensure(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	// SQLite's user_version is free for the application: here it says which tables are in the file.
+	// SQLite's user_version is free for the application: here it says which tables are in the file, whatever the indexes.
 	version := int(crc32.ChecksumIEEE([]byte(strings.Join(statements, ";"))) & 0x7fffffff)
 
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=rwc&_pragma=busy_timeout=10000")
@@ -51,6 +51,9 @@ func Ensure(ctx context.Context, path string) (err error) {
 			"not affected)", path, ErrOtherVersion)
 	}
 	for _, statement := range statements {
+		if superfluous(statement) {
+			continue
+		}
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("making the tables of %s: %w", path, err)
 		}
@@ -62,6 +65,24 @@ func Ensure(ctx context.Context, path string) (err error) {
 		return fmt.Errorf("making the tables of %s: %w", path, err)
 	}
 	return nil
+}
+
+// superfluous says whether a statement makes an index of visibility that costs more than it is worth here. The server has
+// one for each column, 58 in all, and every start, change and end of a workflow writes each of them. Those that stay are
+// for what people look for, and for search attributes that are keywords, as all of virtflow's are; a query for something
+// else reads the namespace's workflows.
+func superfluous(statement string) bool {
+	words := strings.Fields(statement)
+	if len(words) < 5 || !strings.EqualFold(strings.Join(words[:2], " "), "create index") ||
+		words[4] != "executions_visibility" {
+		return false
+	}
+	switch index := words[2]; index {
+	case "default_idx", "by_workflow_id", "by_workflow_type", "by_status":
+		return false
+	default:
+		return !strings.HasPrefix(index, "by_keyword_")
+	}
 }
 
 // statements are those with which the server itself sets up a SQLite database.

@@ -44,3 +44,25 @@ func TestEnsureInterruptedLeavesNothing(t *testing.T) {
 	require.Error(t, Ensure(ctx, path))
 	require.NoError(t, Ensure(t.Context(), path))
 }
+
+// TestTheIndexesOfVisibility: those for what is looked for are made, and no others, in a file that says it has the
+// server's tables.
+func TestTheIndexesOfVisibility(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "visibility.db")
+	require.NoError(t, Ensure(t.Context(), path))
+	rows, err := open(t, path).Query("SELECT name FROM sqlite_master " +
+		"WHERE type = 'index' AND tbl_name = 'executions_visibility' AND sql IS NOT NULL ORDER BY name")
+	require.NoError(t, err)
+	var names []string
+	for rows.Next() {
+		var name string
+		require.NoError(t, rows.Scan(&name))
+		names = append(names, name)
+	}
+	require.NoError(t, rows.Err())
+	require.Equal(t, []string{
+		"by_keyword_01", "by_keyword_02", "by_keyword_03", "by_keyword_04", "by_keyword_05", "by_keyword_06",
+		"by_keyword_07", "by_keyword_08", "by_keyword_09", "by_keyword_10", "by_status", "by_workflow_id",
+		"by_workflow_type", "default_idx",
+	}, names)
+}

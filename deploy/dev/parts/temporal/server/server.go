@@ -170,6 +170,9 @@ func lock(dir string) (unlock func(), err error) {
 // trace.
 func portsFree(ctx context.Context, flags settings.Flags, cfg *config.Config) error {
 	addresses := []string{flags.UIAddress, flags.MetricsAddress}
+	if flags.PprofAddress != "" {
+		addresses = append(addresses, flags.PprofAddress)
+	}
 	for _, service := range cfg.Services {
 		addresses = append(addresses, net.JoinHostPort(service.RPC.BindOnIP, strconv.Itoa(service.RPC.GRPCPort)))
 	}

@@ -15,6 +15,7 @@ type Flags struct {
 	Address        string // IP:port of the frontend; an unspecified IP means every address
 	UIAddress      string // IP:port of the UI, loopback
 	MetricsAddress string // IP:port of the metrics, loopback
+	PprofAddress   string // IP:port of /debug/pprof, loopback; empty for none
 	LogLevel       string
 	HistoryPort    int
 	MatchingPort   int
@@ -35,6 +36,17 @@ func (f Flags) environment() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	var profilesIP, profilesPort string
+	if f.PprofAddress != "" {
+		profiles, err := loopback("--pprof-address", f.PprofAddress)
+		if err != nil {
+			return nil, err
+		}
+		if profiles.Port() == 0 {
+			return nil, fmt.Errorf("--pprof-address %q: say the port; without the flag there are no profiles", f.PprofAddress)
+		}
+		profilesIP, profilesPort = profiles.Addr().String(), strconv.Itoa(int(profiles.Port()))
+	}
 	return map[string]string{
 		"TEMPORAL_DEV_DATA":            f.Data,
 		"TEMPORAL_DEV_POSTGRES":        f.Postgres,
@@ -46,6 +58,8 @@ func (f Flags) environment() (map[string]string, error) {
 		"TEMPORAL_DEV_UI_IP":           ui.Addr().String(),
 		"TEMPORAL_DEV_UI_PORT":         strconv.Itoa(int(ui.Port())),
 		"TEMPORAL_DEV_METRICS_ADDRESS": metrics.String(),
+		"TEMPORAL_DEV_PPROF_IP":        profilesIP,
+		"TEMPORAL_DEV_PPROF_PORT":      profilesPort,
 		"TEMPORAL_DEV_HISTORY_PORT":    strconv.Itoa(f.HistoryPort),
 		"TEMPORAL_DEV_MATCHING_PORT":   strconv.Itoa(f.MatchingPort),
 		"TEMPORAL_DEV_WORKER_PORT":     strconv.Itoa(f.WorkerPort),

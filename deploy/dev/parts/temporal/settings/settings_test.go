@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/dynamicconfig"
 )
 
@@ -47,6 +48,7 @@ func TestShippedConfiguration(t *testing.T) {
 	require.True(t, server.Global.TLS.Frontend.Server.RequireClientAuth)
 	require.True(t, server.Global.TLS.Internode.Server.RequireClientAuth)
 	require.Equal(t, "/tls/client.crt", server.Global.TLS.SystemWorker.CertFile)
+	require.Zero(t, server.Global.PProf.Port, "no profiles unless they are asked for")
 
 	main, visibility := server.Persistence.DataStores["main"].SQL, server.Persistence.DataStores["visibility"].SQL
 	require.Equal(t, filepath.Join(f.Data, "temporal.db"), main.DatabaseName)
@@ -99,7 +101,11 @@ func TestRefused(t *testing.T) {
 		"metrics for everybody": {elsewhere(func(f *Flags) {
 			f.MetricsAddress = "10.0.0.1:1"
 		}), "use a loopback address"},
-		"misspelt setting": {instead("numHistoryShards", "numberOfShards"), "numberOfShards not found"},
+		"profiles for everybody": {elsewhere(func(f *Flags) {
+			f.PprofAddress = "0.0.0.0:7237"
+		}), "use a loopback address"},
+		"profiles without a port": {elsewhere(func(f *Flags) { f.PprofAddress = "127.0.0.1:0" }), "say the port"},
+		"misspelt setting":        {instead("numHistoryShards", "numberOfShards"), "numberOfShards not found"},
 		"misspelt dynamic setting": {instead("matching.enableFairness", "matching.enableFairnes"),
 			"matching.enablefairnes"},
 		"wrong type": {
@@ -113,4 +119,12 @@ func TestRefused(t *testing.T) {
 			require.ErrorContains(t, err, test.says)
 		})
 	}
+}
+
+func TestProfilesWhereTheyAreAskedFor(t *testing.T) {
+	f := flags(t)
+	f.PprofAddress = "127.0.0.1:7237"
+	loaded, err := Load(f)
+	require.NoError(t, err)
+	require.Equal(t, config.PProf{Host: "127.0.0.1", Port: 7237}, loaded.Server.Global.PProf)
 }
