@@ -16,12 +16,13 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/temporalclient"
+	"github.com/virtflow/virtflow/testsuite/histories"
 	usage "github.com/virtflow/virtflow/testsuite/processes"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -47,26 +48,14 @@ func temporal(t *testing.T) client.Client {
 func history(t *testing.T, c client.Client, namespace string) (perWorkflow map[string]int, events, tasks int) {
 	t.Helper()
 	perWorkflow = map[string]int{}
-	ctx := context.Background()
-	// Visibility follows a moment later: what is counted is read from the histories themselves.
-	page, err := c.ListWorkflow(ctx,
-		&workflowservice.ListWorkflowExecutionsRequest{Namespace: os.Getenv("TEMPORAL_NAMESPACE"),
-			Query: contract.SearchNamespace + " = '" + namespace + "'"})
-	require.NoError(t, err)
-	for _, e := range page.GetExecutions() {
-		id := e.GetExecution()
-		for it := c.GetWorkflowHistory(ctx, id.GetWorkflowId(), id.GetRunId(), false,
-			enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); it.HasNext(); {
-			ev, err := it.Next()
-			require.NoError(t, err)
-			perWorkflow[id.GetWorkflowId()]++
-			events++
-			if ev.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
-				tasks++
-			}
-		}
-	}
-	return perWorkflow, events, tasks
+	var all histories.Count
+	require.NoError(t, histories.Each(context.Background(), c, os.Getenv("TEMPORAL_NAMESPACE"),
+		contract.SearchNamespace+" = '"+namespace+"'",
+		func(workflow *common.WorkflowExecution, e *historypb.HistoryEvent) {
+			perWorkflow[workflow.GetWorkflowId()]++
+			all.Add(e)
+		}))
+	return perWorkflow, all.Events, all.Tasks
 }
 
 // call is one line of the audit log.

@@ -25,6 +25,7 @@
 //	machine.go   what is known of each VM, and what is waited for
 //	restart.go   programs that are killed while VMs run
 //	audit.go     requests to the API server, counted from its audit log
+//	legs.go      when, after a user's request, other requests about the same machine were answered
 //	events.go    Kubernetes events, counted
 //	lease.go     whether crdwatch has kept its lease
 //	usage.go     what each program has used of the machine

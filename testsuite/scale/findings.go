@@ -56,11 +56,15 @@ func costs(property string, rest, load step) finding {
 
 func perVM(s step) float64 { return float64(s.Calls.Total) / float64(max(1, len(s.Took))) }
 
-// goodput compares how many a second get done with how many the machine can do.
-func goodput(property string, capacity, load step) finding {
-	limit := lessGoodput * capacity.perSecond()
+// goodput compares how many a second get done with how many the machine can do, or were asked for (0: more than that).
+func goodput(property string, rate float64, capacity, load step) finding {
+	most := capacity.perSecond()
+	limit := lessGoodput * most
+	if rate > 0 {
+		limit = lessGoodput * min(rate, most)
+	}
 	return finding{
-		Property: property, Limit: fmt.Sprintf("≥ %.1f/s (it can do %.1f)", limit, capacity.perSecond()),
+		Property: property, Limit: fmt.Sprintf("≥ %.1f/s (it can do %.1f)", limit, most),
 		Measured: fmt.Sprintf("%.1f/s", load.perSecond()), Good: load.perSecond() >= limit,
 	}
 }
@@ -109,6 +113,13 @@ func printStep(out io.Writer, what string, s step) {
 			fmt.Fprintf(out, "scale:   %8.2f  %s\n", float64(sums[k])/float64(n), k)
 		}
 	}
+	if h := s.Histories; h != nil {
+		each := func(count int) float64 { return float64(count) / float64(h.Machines) }
+		fmt.Fprintf(out, "scale:   in Temporal's histories for each (of %d): %.1f events, %.1f workflow tasks, "+
+			"%.2f failed ones, %.1f signals\n", h.Machines, each(h.Events), each(h.Tasks), each(h.FailedTasks),
+			each(h.Signals))
+	}
+	printLegs(out, s.Legs, n)
 	printUsage(out, s.Used, n)
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,7 @@ func newKubeVirt(ctx context.Context, r *run, config *rest.Config) (kubeVirt, er
 }
 
 func (kubeVirt) programs() []string {
-	return append(slices.Clone(kubernetesPrograms), "virt-api", "virt-controller")
+	return append(slices.Clone(sharedPrograms), "virt-api", "virt-controller")
 }
 
 // asked counts what is asked for in the name of virt-handler, too.
@@ -55,6 +56,8 @@ func (k kubeVirt) serve(ctx, life context.Context, node string) error {
 func (k kubeVirt) ended(pod *corev1.Pod, again func()) bool {
 	return k.guests.ended(types.UID(pod.Labels[kubevirt.CreatedByLabel]), again)
 }
+
+func (kubeVirt) histories(context.Context, *stage, time.Time) (*sampled, error) { return nil, nil }
 
 func (kubeVirt) watch(_, _ context.Context) (func(), error) { return func() {}, nil }
 

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/testsuite/histories"
 )
 
 // controlPlane is what is loaded: virtflow, or KubeVirt's own controllers.
@@ -16,6 +19,8 @@ type controlPlane interface {
 	serve(ctx, life context.Context, node string) error
 	// ended says whether the guest of a pod that is being deleted has ended. If not, it calls again once it has.
 	ended(pod *corev1.Pod, again func()) bool
+	// histories is what Temporal has recorded since then about some VMs of a stage; nil where there is no Temporal.
+	histories(ctx context.Context, s *stage, since time.Time) (*sampled, error)
 	// watch observes what it promises to keep up meanwhile; the function it returns finds whether it has.
 	watch(ctx, life context.Context) (kept func(), err error)
 	// started and done find what it promises of a step under load, which was finished.
@@ -28,4 +33,10 @@ type comparison struct {
 	requests, of string // names of what is compared: the requests, and what the events are of
 	rest, load   step
 	events       map[string]int // about each VM at rest, after the step
+}
+
+// sampled is what Temporal has recorded about some machines.
+type sampled struct {
+	Machines int `json:"machines"`
+	histories.Count
 }

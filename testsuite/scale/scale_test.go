@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/testsuite/histories"
 	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
@@ -34,8 +36,8 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
-	c := calls{By: map[string]int{}, Failed: map[string]int{}}
-	require.NoError(t, c.count(strings.NewReader(strings.Join([]string{
+	log := t.TempDir() + "/audit.log"
+	require.NoError(t, os.WriteFile(log, []byte(strings.Join([]string{
 		line("virtflow-control-worker", "create", "pods", "", "scale-load", time.Second, 201),
 		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", time.Second, 200),
 		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", 2*time.Second, 409),
@@ -46,11 +48,60 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 		line("virtflow-crdwatch", "list", "virtualmachines", "", "scale-load", time.Second, 200),
 		line("kubectl", "delete", "virtualmachines", "", "scale-load", time.Second, 200),
 		`{"stage": "half a lin`,
-	}, "\n")), virtflow{}.asked, "scale-load", since))
+	}, "\n")), 0o600))
+	c, err := (&stage{run: &run{options: options{Audit: log}, loaded: virtflow{}}, namespace: "scale-load"}).
+		counted(since)
+	require.NoError(t, err)
 	require.Equal(t, calls{
 		Total: 3, Events: 1, By: map[string]int{"create pods": 1, "patch virtualmachines/status": 2},
 		Failed: map[string]int{"patch virtualmachines/status: 409": 1, "create events: 429": 1},
 	}, c)
+}
+
+func TestLegs(t *testing.T) {
+	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var lines []string
+	line := func(agent, verb, resource, name string, received, took time.Duration, code int) {
+		b, err := json.Marshal(map[string]any{
+			"stage": "ResponseComplete", "verb": verb, "userAgent": agent,
+			"requestReceivedTimestamp": metav1.NewMicroTime(since.Add(received)),
+			"stageTimestamp":           metav1.NewMicroTime(since.Add(received + took)),
+			"objectRef":                map[string]string{"resource": resource, "namespace": "scale-load", "name": name},
+			"responseStatus":           map[string]int{"code": code},
+		})
+		require.NoError(t, err)
+		lines = append(lines, string(b))
+	}
+	const worker = "virtflow-control-worker"
+	for i := range 20 { // they are asked for in turn, and each takes longer than the one before
+		vm, at, slow := fmt.Sprintf("vm%05d", i), time.Duration(i)*time.Minute, time.Duration(i)*time.Second
+		line(worker, "patch", "virtualmachines", vm, at+30*time.Second, slow, 200)     // lines are not in order
+		line(worker, "patch", "virtualmachines", vm, at-time.Second, time.Second, 200) // of what was wanted before
+		line("scale/v0.0.0 (linux/amd64)", "create", "virtualmachines", vm, at, time.Millisecond, 201)
+		line(worker, "create", "pods", "virt-launcher-"+vm+"-x1y2z", at+time.Second, slow, 201)
+		line(worker, "patch", "virtualmachines", vm, at+20*time.Second, time.Second, 200)
+		line(worker, "patch", "virtualmachines", vm, at+20*time.Second, time.Second, 409)
+		line(worker, "get", "virtualmachines", vm, at, time.Second, 200)
+		line(worker, "create", "events", vm+".1", at, time.Second, 201)
+		if i < 10 {
+			line(worker, "patch", "pods", "virt-launcher-"+vm+"-x1y2z", at+40*time.Second, 0, 200) // no more than half
+		}
+	}
+	line("someone", "delete", "pods", "other", 0, 0, 200)
+	line(worker, "create", "pods", "virt-launcher-vm00020-x1y2z", 0, 0, 201) // nobody knows when it was asked for
+	log := t.TempDir() + "/audit.log"
+	require.NoError(t, os.WriteFile(log, []byte(strings.Join(lines, "\n")), 0o600))
+	legs, err := (&stage{run: &run{options: options{Audit: log}}, namespace: "scale-load"}).legs(since)
+	require.NoError(t, err)
+	require.Equal(t, []leg{
+		{"scale: create virtualmachines", 20, time.Millisecond, time.Millisecond},
+		{worker + ": create pods", 20, 11 * time.Second, 20 * time.Second},
+		{worker + ": patch virtualmachines", 20, 21 * time.Second, 21 * time.Second},
+		{worker + ": patch virtualmachines (2)", 20, 40 * time.Second, 49 * time.Second},
+	}, legs)
+	var out bytes.Buffer
+	printLegs(&out, legs[1:2], 21)
+	require.Equal(t, "scale:   after 11s (95th percentile 20s)  "+worker+": create pods (of 20)\n", out.String())
 }
 
 func TestWhatIsWaitedFor(t *testing.T) {
@@ -188,12 +239,13 @@ func TestTheTable(t *testing.T) {
 	rest, capacity := of(5, 45, time.Minute), of(100, 900, 16*time.Second)
 	var out bytes.Buffer
 	good := []finding{exactly("VMs that run", 1000, 1000), costs("requests", rest, of(1000, 9500, 0)),
-		goodput("starts", capacity, of(1000, 0, 180*time.Second))}
+		goodput("starts", 0, capacity, of(1000, 0, 180*time.Second)),
+		goodput("starts, no more of which were asked for", 2, capacity, of(200, 0, 100*time.Second))}
 	require.True(t, printFindings(&out, good), out.String())
 	for _, bad := range []finding{
 		exactly("VMs that run", 1000, 999), exactly("failed", 0, 1), costs("requests", rest, of(1000, 27000, 0)),
-		goodput("starts", capacity, of(1000, 0, 330*time.Second)), goodput("starts", capacity, of(0, 0, time.Second)),
-		stopped(errors.New("why")),
+		goodput("starts", 0, capacity, of(1000, 0, 330*time.Second)), goodput("starts", 0, capacity, of(0, 0, time.Second)),
+		stopped(errors.New("why")), goodput("starts", 2, capacity, of(200, 0, 180*time.Second)),
 	} {
 		out.Reset()
 		require.False(t, printFindings(&out, append(good, bad)))
@@ -253,6 +305,9 @@ func TestAReport(t *testing.T) {
 			Calls: calls{Total: 7, Events: 8, Failed: map[string]int{},
 				By: map[string]int{"create pods": 2, "patch virtualmachines/status": 5}},
 			Used: map[string]processes.Used{"control-worker": {CPU: cpu, Resident: 1 << 20}},
+			Legs: []leg{{What: "virtflow-control-worker: create pods", Machines: 2, Median: 1500 * time.Millisecond,
+				P95: 2 * time.Second}},
+			Histories: &sampled{Machines: 2, Count: histories.Count{Events: 60, Tasks: 20, FailedTasks: 1, Signals: 9}},
 		}}
 	}
 	var out bytes.Buffer

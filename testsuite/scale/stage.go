@@ -44,6 +44,9 @@ type step struct {
 	Calls calls           `json:"calls"`
 	// Used is what each program has used until no more was asked of the API server.
 	Used map[string]processes.Used `json:"used"`
+	Legs []leg                     `json:"legs"`
+	// Histories is what Temporal has recorded about some of the VMs; nil where there is none.
+	Histories *sampled `json:"histories,omitempty"`
 }
 
 // perSecond is how many VMs a second have done it.
@@ -177,8 +180,18 @@ func (s *stage) step(
 		return out, err
 	}
 	now, err := processes.Running(s.loaded.programs()...)
+	if err != nil {
+		return out, err
+	}
 	out.Used = processes.Since(before, now)
-	return out, err
+	if out.Legs, err = s.legs(began); err != nil {
+		return out, err
+	}
+	if out.Histories, err = s.loaded.histories(ctx, s, began); err != nil {
+		fmt.Printf("scale: Temporal's histories are left out: %v\n", err)
+		out.Histories = nil
+	}
+	return out, nil
 }
 
 // until waits until done is true, which is looked at whenever a VM has done what is waited for.

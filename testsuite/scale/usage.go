@@ -9,9 +9,9 @@ import (
 	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
-// kubernetesPrograms are Kubernetes's own. Like those of what is loaded they are measured where they run on this
-// machine.
-var kubernetesPrograms = []string{"kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"}
+// sharedPrograms are Kubernetes's own, and this one, which plays the nodes, watches, and reads the audit log. Like
+// those of what is loaded they are measured where they run on this machine.
+var sharedPrograms = []string{"kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "scale"}
 
 // unmeasured are those of which no process is found.
 func unmeasured(programs []string, found []processes.Process) []string {

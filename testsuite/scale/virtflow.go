@@ -10,11 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/testsuite/histories"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -23,7 +26,7 @@ type virtflow struct{ *run }
 
 // programs of virtflow's control plane. (Temporal on PostgreSQL has a database besides.)
 func (virtflow) programs() []string {
-	return append(slices.Clone(kubernetesPrograms), "virtflow-temporal", "control-worker", "crdwatch", "api-server")
+	return append(slices.Clone(sharedPrograms), "virtflow-temporal", "control-worker", "crdwatch", "api-server")
 }
 
 func (virtflow) asked(userAgent string) bool { return strings.HasPrefix(userAgent, "virtflow-") }
@@ -46,6 +49,30 @@ func (v virtflow) serve(_, _ context.Context, node string) error {
 // ended is true at once: how a guest has ended the pod's status says.
 func (virtflow) ended(*corev1.Pod, func()) bool { return true }
 
+// mostSampled is how many machines' histories are read: of thousands that would take longer than the step.
+const mostSampled = 20
+
+func (v virtflow) histories(ctx context.Context, s *stage, since time.Time) (*sampled, error) {
+	names := s.names()
+	some := make([]string, min(mostSampled, len(names)))
+	for i := range some {
+		some[i] = names[i*len(names)/len(some)]
+	}
+	out, found := &sampled{Machines: len(some)}, map[string]bool{}
+	err := histories.Each(ctx, v.temporal, v.temporalNamespace, fmt.Sprintf("%s = '%s' AND %s IN ('%s')",
+		contract.SearchNamespace, s.namespace, contract.SearchName, strings.Join(some, "', '")),
+		func(workflow *common.WorkflowExecution, e *history.HistoryEvent) {
+			found[machineName.FindString(workflow.GetWorkflowId())] = true
+			if !e.GetEventTime().AsTime().Before(since) {
+				out.Add(e)
+			}
+		})
+	if err == nil && len(found) < len(some) {
+		err = fmt.Errorf("workflows of only %d of %d machines are listed", len(found), len(some))
+	}
+	return out, err
+}
+
 // watch observes crdwatch's lease.
 func (v virtflow) watch(ctx, life context.Context) (func(), error) {
 	lease, err := v.watchLease(ctx, life)
@@ -60,7 +87,7 @@ func (v virtflow) watch(ctx, life context.Context) (func(), error) {
 
 func (v virtflow) started(ctx context.Context, s *stage, rest restful, capacity, load step) error {
 	v.found(costs("requests for each start", rest.start, load),
-		goodput(v.object().plural+" started a second", capacity, load))
+		goodput(v.object().plural+" started a second", v.Rate, capacity, load))
 	return errors.Join(s.transitions(ctx), s.nothingLost(ctx, "their starts", rest.afterStart))
 }
 

@@ -96,13 +96,45 @@ func memory(steps []step) (*picture, error) {
 	})
 }
 
-// bars has a group of bars for each name that a step has a figure of, from the smallest at the bottom.
+// legs is when, after the user's request, others about the same machine were answered.
+func legs(steps []step) (*picture, error) {
+	return bars("From the user's request until others about the machine were answered: median", "seconds", steps,
+		func(s step) map[string]float64 {
+			out := map[string]float64{}
+			for _, l := range s.Legs {
+				out[l.What] = l.Median.Seconds()
+			}
+			return out
+		})
+}
+
+// histories is what Temporal has recorded about each machine.
+func histories(steps []step) (*picture, error) {
+	return bars("In Temporal's histories for each machine", "", steps, func(s step) map[string]float64 {
+		out, h := map[string]float64{}, s.Histories
+		if h == nil {
+			return out
+		}
+		for what, n := range map[string]int{
+			"events": h.Events, "workflow tasks": h.Tasks, "failed workflow tasks": h.FailedTasks, "signals": h.Signals,
+		} {
+			out[what] = float64(n) / float64(max(1, h.Machines))
+		}
+		return out
+	})
+}
+
+// bars has a group of bars for each name that a step has a figure of, from the smallest at the bottom. It is nil where
+// there are no figures.
 func bars(title, unit string, steps []step, figures func(step) map[string]float64) (*picture, error) {
 	sums := map[string]float64{}
 	for _, s := range steps {
 		for name, f := range figures(s) {
 			sums[name] += f
 		}
+	}
+	if len(sums) == 0 {
+		return nil, nil
 	}
 	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sums[a], sums[b]), cmp.Compare(a, b))

@@ -28,6 +28,13 @@ type step struct {
 		CPU      time.Duration `json:"cpu"`
 		Resident uint64        `json:"resident"` // bytes
 	} `json:"used"`
+	Legs []struct {
+		What   string        `json:"what"`
+		Median time.Duration `json:"median"`
+	} `json:"legs"`
+	Histories *struct { // nil: there was no Temporal
+		Machines, Events, Tasks, FailedTasks, Signals int
+	} `json:"histories"`
 }
 
 func main() {
@@ -56,17 +63,27 @@ func all(in, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("-out: %w", err)
 	}
+	drawn := map[string]*picture{}
 	for name, draw := range map[string]func([]step) (*picture, error){
 		"scale-progress.svg":  progress,
 		"scale-requests.svg":  requests,
 		"scale-processes.svg": processes,
 		"scale-memory.svg":    memory,
+		"scale-legs.svg":      legs,
+		"scale-histories.svg": histories,
 	} {
 		p, err := draw(load)
-		if err == nil {
-			err = p.write(filepath.Join(out, name))
-		}
 		if err != nil {
+			return fmt.Errorf("drawing %s: %w", name, err)
+		}
+		drawn[name] = p
+	}
+	for name, p := range drawn {
+		if p == nil {
+			fmt.Printf("%s is left out: %s has no figures for it\n", name, in)
+			continue
+		}
+		if err := p.write(filepath.Join(out, name)); err != nil {
 			return fmt.Errorf("drawing %s: %w", name, err)
 		}
 	}

@@ -24,6 +24,8 @@ func TestAReportIsDrawn(t *testing.T) {
 		"scale-requests.svg":  {"create pods", "patch virtualmachines/status"},
 		"scale-processes.svg": {"control-worker", "milliseconds", ">200<"}, // a tick of its axis
 		"scale-memory.svg":    {"control-worker", "MiB"},
+		"scale-legs.svg":      {"control-worker: create pods", "seconds", ">1.5<"}, // a tick of its axis
+		"scale-histories.svg": {"failed workflow tasks", ">30<"},
 	} {
 		b, err := os.ReadFile(filepath.Join(out, file))
 		require.NoError(t, err)
@@ -32,6 +34,18 @@ func TestAReportIsDrawn(t *testing.T) {
 		}
 		require.NotContains(t, string(b), "kubectl delete vmi", "only what many VMs did at once")
 	}
+}
+
+// TestWhatAReportLacks is not drawn: KubeVirt's has no Temporal in it.
+func TestWhatAReportLacks(t *testing.T) {
+	out := t.TempDir()
+	require.NoError(t, all(written(t, `{"steps": [{"stage": "load", "what": "start", "done": [1],
+		"used": {"etcd": {"cpu": 1, "resident": 1}}, "calls": {"by": {"create pods": 1}}}]}`), out))
+	files, err := filepath.Glob(filepath.Join(out, "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 4, "%v", files)
+	require.NoFileExists(t, filepath.Join(out, "scale-legs.svg"))
+	require.NoFileExists(t, filepath.Join(out, "scale-histories.svg"))
 }
 
 func TestAReportOfNothingIsRefused(t *testing.T) {

@@ -1,0 +1,64 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+)
+
+// Each calls do with every event of each workflow, open or closed, that a visibility query finds in a Temporal
+// namespace, one workflow after the other. Visibility follows a moment later: a workflow that has just started may be
+// missing.
+func Each(
+	ctx context.Context, c client.Client, namespace, query string,
+	do func(workflow *common.WorkflowExecution, e *history.HistoryEvent),
+) error {
+	request := &workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace, Query: query}
+	for {
+		page, err := c.ListWorkflow(ctx, request)
+		if err != nil {
+			return fmt.Errorf("listing workflows: %w", err)
+		}
+		for _, x := range page.GetExecutions() {
+			workflow := x.GetExecution()
+			events := c.GetWorkflowHistory(ctx, workflow.GetWorkflowId(), workflow.GetRunId(), false,
+				enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+			for events.HasNext() {
+				e, err := events.Next()
+				if err != nil {
+					return fmt.Errorf("reading the history of %s: %w", workflow.GetWorkflowId(), err)
+				}
+				do(workflow, e)
+			}
+		}
+		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
+			return nil
+		}
+	}
+}
+
+// Count is how often something was recorded.
+type Count struct {
+	Events      int `json:"events"`
+	Tasks       int `json:"tasks"`       // workflow tasks that were completed
+	FailedTasks int `json:"failedTasks"` // workflow tasks that failed or timed out
+	Signals     int `json:"signals"`
+}
+
+// Add counts an event.
+func (c *Count) Add(e *history.HistoryEvent) {
+	c.Events++
+	switch e.GetEventType() { //nolint:exhaustive // the others are events only
+	case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+		c.Tasks++
+	case enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+		c.FailedTasks++
+	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+		c.Signals++
+	}
+}
