@@ -73,6 +73,7 @@ func TestWhatAnInstanceSaysToItsVM(t *testing.T) {
 	require.Zero(t, copyHold(lives, true, false), "it is orphaned, or its VM's workflow has yet to delete it")
 	require.Equal(t, endHold, copyHold(goes, false, false))
 	require.Equal(t, goingHold, copyHold(goes, true, false))
+	require.Equal(t, madeHold, copyHold(lives, false, true))
 }
 
 // TestHeld: all that waits for a workflow waits until the first of it may not.
