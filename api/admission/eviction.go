@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -33,7 +34,13 @@ const (
 // to. A pod that is no launcher, and one of a guest that may be stopped, may be evicted.
 func (h *handler) validateEviction(ctx context.Context, req admission.Request) admission.Response {
 	pod, err := h.pod(ctx, req.Namespace, req.Name)
-	if err != nil || pod.Labels[appLabel] != launcherApp || pod.Status.Phase == corev1.PodFailed ||
+	switch {
+	case apierrors.IsNotFound(err):
+		return admission.Allowed("")
+	case err != nil: // it may be that of a guest which is to be moved
+		return tooMany("virtflow failed getting the pod: %v", err)
+	}
+	if pod.Labels[appLabel] != launcherApp || pod.Status.Phase == corev1.PodFailed ||
 		pod.Status.Phase == corev1.PodSucceeded {
 		return admission.Allowed("")
 	}

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtflow/virtflow/internal/defaults"
@@ -29,14 +31,15 @@ func TestEvictions(t *testing.T) {
 	migratable := []kubevirtv1.VirtualMachineInstanceCondition{
 		{Type: kubevirtv1.VirtualMachineInstanceIsMigratable, Status: corev1.ConditionTrue}}
 	for name, c := range map[string]struct {
-		pod      func(*corev1.Pod)
-		vmi      func(*kubevirtv1.VirtualMachineInstance)
-		gone     bool
-		moves    string // to this node, while it is marked
-		object   string
-		message  string // ""; the eviction may go ahead
-		marked   string
-		annotate string
+		pod        func(*corev1.Pod)
+		vmi        func(*kubevirtv1.VirtualMachineInstance)
+		gone       bool
+		unreadable bool   // the pod
+		moves      string // to this node, while it is marked
+		object     string
+		message    string // ""; the eviction may go ahead
+		marked     string
+		annotate   string
 	}{
 		"of somebody else's pod":          {pod: func(p *corev1.Pod) { p.Labels = nil }},
 		"of a pod that has ended":         {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
@@ -97,6 +100,9 @@ func TestEvictions(t *testing.T) {
 			},
 			message: "Eviction request for target Pod",
 		},
+		"of a pod that is gone": {pod: func(p *corev1.Pod) { p.Name = "another" }},
+		"of a pod that cannot be read": {unreadable: true,
+			message: "virtflow failed getting the pod: etcdserver: request timed out"},
 		"of an instance that is gone": {gone: true,
 			message: `kubevirt failed getting the vmi: virtualmachineinstances.kubevirt.io "i" not found`},
 	} {
@@ -124,6 +130,12 @@ func TestEvictions(t *testing.T) {
 			objects := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod)
 			if !c.gone {
 				objects = objects.WithObjects(vmi)
+			}
+			if c.unreadable {
+				objects = objects.WithInterceptorFuncs(interceptor.Funcs{Get: func(context.Context, client.WithWatch,
+					client.ObjectKey, client.Object, ...client.GetOption) error {
+					return errors.New("etcdserver: request timed out")
+				}})
 			}
 			cluster := objects.Build()
 			writer := &patches{t: t, vmi: vmi, moves: c.moves}
