@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/virtflow/virtflow/api/schema"
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
@@ -92,9 +93,22 @@ func Handlers(o Options) map[string]http.Handler {
 		PathMutateVMStatus:     h.mutateVMStatus,
 		PathReport:             h.report,
 	} {
-		out[path] = &admission.Webhook{Handler: h.observed(path, handle)}
+		out[path] = &admission.Webhook{Handler: h.observed(path, bounded(handle))}
 	}
 	return out
+}
+
+// bounded answers for objects, as they are or as they were, that would take too much memory. It comes before anything
+// decodes them.
+func bounded(next admission.HandlerFunc) admission.HandlerFunc {
+	return func(ctx context.Context, req admission.Request) admission.Response {
+		for _, raw := range [][]byte{req.Object.Raw, req.OldObject.Raw, req.Options.Raw} {
+			if err := schema.CheckParts(raw); err != nil {
+				return bad(err)
+			}
+		}
+		return next(ctx, req)
+	}
 }
 
 func (h *handler) observed(path string, next admission.HandlerFunc) admission.HandlerFunc {

@@ -19,9 +19,6 @@ func (h *handler) validateMigrationPolicy(ctx context.Context, req admission.Req
 	if req.Resource.Group != migrations.GroupName || req.Resource.Resource != migrations.ResourceMigrationPolicies {
 		return bad(fmt.Errorf("unexpected resource %+v", req.Resource))
 	}
-	if _, err := parse(req.Object.Raw); err != nil {
-		return bad(err)
-	}
 	policy := &v1alpha1.MigrationPolicy{}
 	if err := json.Unmarshal(req.Object.Raw, policy); err != nil {
 		return bad(err)

@@ -18,9 +18,6 @@ func (h *handler) mutateVMStatus(_ context.Context, req admission.Request) admis
 	if h.own(req) || !h.vm.concerns(req.Resource) {
 		return admission.Allowed("")
 	}
-	if _, err := parse(req.Object.Raw); err != nil {
-		return bad(err)
-	}
 	vm, old := &kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachine{}
 	if err := json.Unmarshal(req.Object.Raw, vm); err != nil {
 		return bad(err)

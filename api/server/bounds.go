@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/virtflow/virtflow/api/schema"
 	"github.com/virtflow/virtflow/internal/inflight"
 )
 
@@ -22,10 +24,14 @@ const (
 	// byte more than the library, which says so, takes.
 	maxBodies = 64 << 20
 	maxBody   = 7<<20 + 1
-	// reviewsEach and bodiesEach are the same for one address: any pod can reach this port, and none keeps the API
-	// server from being answered.
+	// maxParts is how many parts all that are answered at once may have, which take some hundred bytes each when they
+	// are decoded: two reviews of the largest objects, each as it is and as it was.
+	maxParts = 4 * schema.MaxParts
+	// reviewsEach, bodiesEach and partsEach are the same for one address: any pod can reach this port, and none keeps
+	// the API server from being answered.
 	reviewsEach = maxReviews / 4
 	bodiesEach  = maxBodies / 4
+	partsEach   = maxParts / 2
 	// reviewWait is how long a review waits for others, in all, before it is turned away: the API server itself gives
 	// up after five seconds.
 	reviewWait = 4 * time.Second
@@ -42,7 +48,11 @@ type bounds struct {
 	each map[string]*addressBound
 }
 
-type bound struct{ bodies, reviews *semaphore.Weighted }
+type bound struct{ bodies, parts, reviews *semaphore.Weighted }
+
+func newBound(bodies, parts, reviews int64) bound {
+	return bound{semaphore.NewWeighted(bodies), semaphore.NewWeighted(parts), semaphore.NewWeighted(reviews)}
+}
 
 // addressBound is there while there are requests of its address.
 type addressBound struct {
@@ -51,8 +61,7 @@ type addressBound struct {
 }
 
 func newBounds() *bounds {
-	return &bounds{all: bound{semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxReviews)},
-		each: map[string]*addressBound{}}
+	return &bounds{all: newBound(maxBodies, maxParts, maxReviews), each: map[string]*addressBound{}}
 }
 
 // of is the bound of an address, until done.
@@ -61,7 +70,7 @@ func (bs *bounds) of(address string) (b bound, done func()) {
 	defer bs.mu.Unlock()
 	a := bs.each[address]
 	if a == nil {
-		a = &addressBound{bound: bound{semaphore.NewWeighted(bodiesEach), semaphore.NewWeighted(reviewsEach)}}
+		a = &addressBound{bound: newBound(bodiesEach, partsEach, reviewsEach)}
 		bs.each[address] = a
 	}
 	a.requests++
@@ -102,7 +111,19 @@ func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 			next.ServeHTTP(w, r) // which says so, and has nothing to review
 			return
 		}
+		began := time.Now()
 		release, err := acquire(r.Context(), body.wait, 1, own.reviews, bs.all.reviews)
+		if err != nil {
+			tooMany(w, errBusy.Error())
+			return
+		}
+		defer release()
+		parts := int64(schema.Parts(whole.Bytes()))
+		if parts > partsEach {
+			http.Error(w, fmt.Sprintf("the review has more than %d parts", partsEach), http.StatusRequestEntityTooLarge)
+			return
+		}
+		release, err = acquire(r.Context(), body.wait-time.Since(began), parts, own.parts, bs.all.parts)
 		if err != nil {
 			tooMany(w, errBusy.Error())
 			return

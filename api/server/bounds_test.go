@@ -88,6 +88,27 @@ func TestAnAddressTakesNothingFromOthers(t *testing.T) {
 	done()
 }
 
+// TestPartsAreLimited: what is small, and large once it is decoded, waits for its like.
+func TestPartsAreLimited(t *testing.T) {
+	b := newBounds()
+	quick := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}), short)
+	const one, other = "10.0.0.1:1", "10.0.0.2:1"
+	require.Equal(t, "413 the review has more than 200000 parts\n", review(quick, one, strings.NewReader(
+		strings.Repeat("{},", partsEach/2)+"{}")))
+	most := strings.Repeat("{},", partsEach/2)
+	require.Equal(t, "200 "+most, review(quick, one, strings.NewReader(most)))
+	own, done := b.of("10.0.0.1")
+	defer done()
+	require.True(t, own.parts.TryAcquire(partsEach-2))
+	require.Equal(t, "200 {},", review(quick, one, strings.NewReader("{},")))
+	require.Equal(t, "429 too many admission reviews at once\n", review(quick, one, strings.NewReader("{},{")))
+	require.Equal(t, "200 {},{", review(quick, other, strings.NewReader("{},{")))
+	require.True(t, b.all.parts.TryAcquire(maxParts-2))
+	require.Equal(t, "429 too many admission reviews at once\n", review(quick, other, strings.NewReader("{},{")))
+}
+
 // short is a wait for what does not come.
 const short = 10 * time.Millisecond
 

@@ -153,9 +153,10 @@ func TestVeryManyDevices(t *testing.T) {
 		most    int
 		message string
 	}{
-		"a million":         {`"disks": [%s]|1`, 1_000_000, parts},
-		"disks":             {`"disks": [%s]|{"name":"a"}`, 400_000, parts},
-		"fewer":             {`"disks": [%s]|{"name":"%d"}`, 90_000, items},
+		"a million":         {`"disks": [%s]|1`, 1_000_000, "the review has more than 200000 parts"},
+		"numbers":           {`"disks": [%s]|1`, 150_000, parts},
+		"disks":             {`"disks": [%s]|{"name":"a"}`, 60_000, parts},
+		"fewer":             {`"disks": [%s]|{"name":"%d"}`, 45_000, items},
 		"as many as may be": {`"disks": [%s]|{"name":"a"}`, 1000, reasons},
 		"interfaces":        {`"interfaces": [%s]|{"name":"a"}`, 1000, reasons},
 		"GPUs":              {`"gpus": [%s]|{"name":"a"}`, 1000, reasons},
@@ -174,11 +175,26 @@ func TestVeryManyDevices(t *testing.T) {
 					list.WriteString(one)
 				}
 			}
-			body := `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1", "operation": "CREATE",
-				"resource": {"group": "kubevirt.io", "version": "v1", "resource": "virtualmachineinstances"},
-				"object": {"metadata": {"name": "a"}, "spec": {"architecture": "amd64", "domain": {"devices": {` + fmt.Sprintf(field, list.String()) + `}}}}}}`
-			_, raw, err := e.Post(virtadmission.PathValidateVMI, jsonType, strings.NewReader(body))
-			require.NoError(t, err)
+			object := `{"metadata": {"name": "a"}, "spec": {"architecture": "amd64", "domain": {"devices": {` +
+				fmt.Sprintf(field, list.String()) + `}}}}`
+			review := `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "1",
+				"operation": "UPDATE", "resource": {"group": "kubevirt.io", "version": "v1", "resource": "virtualmachineinstances"},
+				"object": %s, "oldObject": %s}}`
+			ask := func(object, old string) (int, []byte) {
+				code, raw, err := e.Post(virtadmission.PathValidateVMI, jsonType,
+					strings.NewReader(fmt.Sprintf(review, object, old)))
+				require.NoError(t, err)
+				return code, raw
+			}
+			code, raw := ask(object, "null")
+			codeOld, rawOld := ask("{}", object)
+			if c.most == 1_000_000 {
+				require.Equal(t, http.StatusRequestEntityTooLarge, code)
+				require.Equal(t, message, strings.TrimSpace(string(raw)))
+				require.Equal(t, code, codeOld)
+				return
+			}
+			require.Equal(t, message == parts, strings.Contains(string(rawOld), parts), "%.200s", rawOld)
 			var r admissionv1.AdmissionReview
 			require.NoError(t, json.Unmarshal(raw, &r), "%.200s", raw)
 			require.False(t, r.Response.Allowed)
