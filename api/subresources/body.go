@@ -16,9 +16,9 @@ import (
 // largestOptions is far above what any options say.
 const largestOptions = 64 << 10
 
-// read reads a body whole; its size and time are bounded.
-func read(r *Request) ([]byte, error) {
-	data, err := io.ReadAll(r.Body)
+// read reads a body whole, of so many bytes at most; its time is bounded.
+func read(r *Request, largest int64) ([]byte, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, largest))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -31,14 +31,15 @@ func read(r *Request) ([]byte, error) {
 
 // decode reads options, as JSON or YAML; without a body they stay as they are.
 func decode(r *Request, into any) error {
-	data, err := read(r)
+	data, err := read(r, largestOptions)
 	if err != nil || len(bytes.TrimSpace(data)) == 0 {
 		return err
 	}
-	if len(data) > largestOptions {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", largestOptions))
-	}
 	if data[0] != '{' {
+		// An anchor would let few bytes stand for many.
+		if bytes.ContainsRune(data, '&') {
+			return unreadable(errors.New("YAML with an anchor"))
+		}
 		if data, err = yaml.YAMLToJSON(data); err != nil {
 			return unreadable(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,8 +19,8 @@ import (
 )
 
 const (
-	// largestBody is Kubernetes' own limit of a request.
-	largestBody = 3 << 20
+	// largestObject is Kubernetes' own limit of a request.
+	largestObject = 3 << 20
 	// bodyTimeout is how long a client may take to send one.
 	bodyTimeout = 10 * time.Second
 	// longestCall bounds everything but streams.
@@ -78,12 +79,15 @@ type Service struct {
 	open     map[string]http.HandlerFunc
 	sampler  zerolog.Sampler // of lines about who was not let in
 	document schema.Document // of a VirtualMachine
+	// expanding are the parts of the VirtualMachines that are expanded at once: each takes some hundred bytes.
+	expanding *semaphore.Weighted
 }
 
 // New makes the API.
 func New(o Options) (*Service, error) {
 	s := &Service{sampler: &zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second}, Options: o,
-		Lookup: Lookup{Reader: o.Reader}, proxy: &FrontProxy{Reader: o.FrontProxy}, reviews: Reviews{Client: o.Client}}
+		Lookup: Lookup{Reader: o.Reader}, proxy: &FrontProxy{Reader: o.FrontProxy}, reviews: Reviews{Client: o.Client},
+		expanding: semaphore.NewWeighted(2 * schema.MaxParts)}
 	s.document = schema.Document{Spec: schema.Compile(kubevirtv1.VirtualMachineSpec{}),
 		Status: schema.Compile(kubevirtv1.VirtualMachineStatus{})}
 	s.routes = map[string]Route{}
@@ -124,7 +128,6 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		req.Request = r.WithContext(ctx)
 		// A server that cannot set the deadline (a test's recorder) reads without one.
 		_ = http.NewResponseController(w).SetReadDeadline(began.Add(bodyTimeout)) //nolint:errcheck // see above
-		req.Body = http.MaxBytesReader(seen, req.Body, largestBody)
 	}
 	err = route.Handler(seen, req)
 	if err != nil && seen.code == 0 {

@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/api/schema"
 )
 
 // expandVM answers with a VM in which instance type and preference are filled in.
@@ -21,10 +23,18 @@ func (s *Service) expandVM(w http.ResponseWriter, r *Request) error {
 
 // expandGiven does the same to a VM that is sent, and is not made.
 func (s *Service) expandGiven(w http.ResponseWriter, r *Request) error {
-	data, err := read(r)
+	data, err := read(r, largestObject)
 	if err != nil {
 		return err
 	}
+	if err := schema.CheckParts(data); err != nil {
+		return unreadable(err)
+	}
+	parts := int64(schema.Parts(data))
+	if !s.expanding.TryAcquire(parts) {
+		return apierrors.NewTooManyRequests("Too many VirtualMachines are expanded at once.", 1)
+	}
+	defer s.expanding.Release(parts)
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
 		return unreadable(err)
