@@ -237,9 +237,10 @@ func (w *watch) lead(ctx context.Context) {
 	w.metrics.outbox.Store(outbox)
 	w.metrics.leader.Set(1)
 	defer func() {
-		w.leading.CompareAndSwap(l, nil)
+		if w.leading.CompareAndSwap(l, nil) { // unless this process leads again
+			w.metrics.leader.Set(0)
+		}
 		w.metrics.outbox.CompareAndSwap(outbox, nil)
-		w.metrics.leader.Set(0)
 	}()
 	w.options.Outages.Begin(time.Now())
 	var wg sync.WaitGroup
