@@ -152,12 +152,14 @@ func TestATerminatedEntityIsStartedAgain(t *testing.T) {
 func TestWhatVisibilityLacksIsNotSentAgain(t *testing.T) {
 	d := newTestDiffer(t)
 	v := &visible{running: map[string]string{"vm/a/runs": "VirtualMachine"}, // and is listed nowhere
-		terminated: []string{"vm/a/ended"}, unreadable: []string{"vm/a/broken", "vm/a/other"}}
+		terminated: []string{"vm/a/ended"}, unreadable: []string{"vm/a/broken", "vm/a/other",
+			"vmi/a/broken"}}
 	l := NewLeader(Options{Temporal: v, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf)
 	d = l.differ
 	for _, name := range []string{"runs", "lost", "ended", "broken", "other"} {
 		require.NoError(t, d.informers.VMs.GetStore().Add(&kubevirt.VirtualMachine{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name)}}))
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name)},
+			Status:     kubevirt.VirtualMachineStatus{Created: name == "broken"}})) // its instance is gone
 		d.entities.vm.changed(d, "a/"+name, change)
 		waiting(d, "vm/a/"+name)
 	}

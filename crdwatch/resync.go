@@ -221,6 +221,7 @@ func (r *resyncer) vanishedNodes(ctx context.Context) error {
 // vanishedInstances sends VMs that say they have an instance, but have none, that it is gone. Which one that was the
 // instance's own workflow knows.
 func (r *resyncer) vanishedInstances(ctx context.Context) error {
+	unknown := pastReading{log: r.log}
 	for _, vm := range list[*kubevirt.VirtualMachine](r.informers.VMs) {
 		if !vm.Status.Created && (vm.Status.PrintableStatus == "" ||
 			vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped) {
@@ -229,9 +230,14 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 		if _, there := get[*kubevirt.VirtualMachineInstance](r.informers.VMIs, vm.Namespace+"/"+vm.Name); there {
 			continue
 		}
-		last, err := r.lastRun(ctx, contract.VMIID(vm.Namespace, vm.Name))
-		if err != nil {
+		if err := r.limiter.Wait(ctx); err != nil {
 			return err
+		}
+		last, err := r.lastRun(ctx, contract.VMIID(vm.Namespace, vm.Name))
+		if skip, err := unknown.skip(ctx, err); err != nil {
+			return err
+		} else if skip {
+			continue
 		}
 		uid := keyword(last.GetSearchAttributes(), contract.SearchUID)
 		if uid == "" || r.differ.ended(uid) {
@@ -318,9 +324,28 @@ func (r *resyncer) lastRun(ctx context.Context, workflow string) (*workflowpb.Wo
 // inARow is how many workflows in a row Temporal may tell nothing of: one may be past reading, but no more of them are.
 const inARow = 3
 
+// pastReading counts them.
+type pastReading struct {
+	log    zerolog.Logger
+	failed int
+}
+
+// skip says whether to go on without a workflow that was asked for, and returns err where that would be one too many.
+func (p *pastReading) skip(ctx context.Context, err error) (bool, error) {
+	if err == nil {
+		p.failed = 0
+		return false, nil
+	}
+	if p.failed++; p.failed == inARow || ctx.Err() != nil {
+		return false, err
+	}
+	p.log.Warn().Err(err).Msg("going on with the other objects")
+	return true, nil
+}
+
 // lostWorkflows sends the objects that have no workflow again, which starts one.
 func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
-	failed := 0
+	unknown := pastReading{log: r.log}
 	for _, o := range list[T](e.informer) {
 		id := e.id(o.GetNamespace(), o.GetName())
 		if _, ok := open[id]; ok || !e.open(o) {
@@ -330,14 +355,9 @@ func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[
 			return err
 		}
 		runs, err := r.runs(ctx, id)
-		if err != nil {
-			if failed++; failed == inARow || ctx.Err() != nil {
-				return err
-			}
-			r.log.Warn().Err(err).Msg("going on with the other objects")
-			continue
-		}
-		if failed = 0; !runs {
+		if skip, err := unknown.skip(ctx, err); err != nil {
+			return err
+		} else if !skip && !runs {
 			e.again(r.differ, o)
 		}
 	}
