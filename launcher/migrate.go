@@ -280,11 +280,10 @@ func (l *Launcher) leaveEnded(outcome *rpc.MigrationEvent) lifecycle.Input {
 	switch {
 	case outcome.GetLeft() != nil:
 		return lifecycle.Left
+	case l.endSeen != "": // the guest may have ended just after the session saw it stay
+		return l.endSeen
 	case outcome.GetStayed() != nil:
 		return lifecycle.Stayed
-	}
-	if l.endSeen != "" {
-		return l.endSeen
 	}
 	return ended(guest.State(outcome.GetEnded().GetReason()))
 }

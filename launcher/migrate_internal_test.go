@@ -153,12 +153,14 @@ func TestTheEndOfAGuestThatMovesWaitsForTheSession(t *testing.T) {
 	left := &rpc.MigrationEvent{Event: &rpc.MigrationEvent_Left{Left: &rpc.MigrationLeft{}}}
 	crashed := &rpc.MigrationEvent{Event: &rpc.MigrationEvent_Ended{
 		Ended: &rpc.MigrationGuestEnded{Reason: string(guest.Gone)}}}
+	stayed := &rpc.MigrationEvent{Event: &rpc.MigrationEvent_Stayed{Stayed: &rpc.MigrationStayed{}}}
 	for name, c := range map[string]struct {
 		outcome *rpc.MigrationEvent
 		want    lifecycle.Input
 	}{
-		"it had left":     {outcome: left, want: lifecycle.Left},
-		"it had not left": {outcome: crashed, want: lifecycle.GuestCrashed},
+		"it had stayed, and ended then": {outcome: stayed, want: lifecycle.GuestCrashed},
+		"it had left":                   {outcome: left, want: lifecycle.Left},
+		"it had not left":               {outcome: crashed, want: lifecycle.GuestCrashed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := moving(t)
@@ -170,6 +172,7 @@ func TestTheEndOfAGuestThatMovesWaitsForTheSession(t *testing.T) {
 	}
 	require.Equal(t, lifecycle.Left, moving(t).whileMoving(lifecycle.Left), "libvirt's word is proof")
 	require.Empty(t, moving(t).whileMoving(""))
+	require.Equal(t, lifecycle.Stayed, moving(t).leaveEnded(stayed))
 	require.Equal(t, lifecycle.GuestGone, moving(t).leaveEnded(crashed), "nobody has seen how it ended")
 }
 
