@@ -209,7 +209,9 @@ func (s *State) read(r contract.ReadVMResult) {
 		s.VMI = entity.Absent(s.VMI)
 		return
 	}
+	was := s.VMI
 	s.VMI = r.VMI
+	s.believeClaims(was, *r.VMI, false)
 }
 
 // observeVMI folds what crdwatch saw of the VMI of this name. One that another VM controls does not count.
