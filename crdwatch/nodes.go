@@ -41,12 +41,16 @@ func (d *differ) nodeForVMI(pod *corev1.Pod, from origin) {
 }
 
 // nodeGoneForVMIs sends to the VMIs whose pods were on a node that the node exists no more. uid is "" where the node
-// was found missing.
+// was found missing. A pod that is younger than the node's next object was never on this one.
 func (d *differ) nodeGoneForVMIs(name, uid string, from origin) {
+	next, there := get[*corev1.Node](d.informers.Nodes, name)
 	for _, pod := range d.informers.launchersOn(name) {
+		if there && string(next.UID) != uid && next.CreationTimestamp.Before(&pod.CreationTimestamp) {
+			continue
+		}
 		o := observe.GoneNodeState(name, uid, string(pod.UID))
 		for _, h := range d.hearersOf(pod) {
-			if last, known := recall(d, h.kind, h.key); !known || !last.Gone {
+			if last, known := recall(d, h.kind, h.key); !known || !last.Gone || uid != "" && last.UID != uid {
 				h.put(d, o, from)
 			}
 		}

@@ -126,6 +126,35 @@ func TestANodeThatVanishedUnseen(t *testing.T) {
 	require.True(t, stateSent(e).Gone)
 }
 
+// TestANodeThatWasMadeAnew: what is said of its former object, which may be said late and again, concerns no pod that
+// came since, and keeps nobody from hearing of the end of the new one.
+func TestANodeThatWasMadeAnew(t *testing.T) {
+	e := newTestDiffer(t)
+	_, _, node := instanceOnNode(t, e)
+	made := metav1.NewTime(time.Unix(2000, 0))
+	former, anew := node.DeepCopy(), node.DeepCopy()
+	anew.UID, anew.CreationTimestamp = "n2", made
+	require.NoError(t, e.informers.Nodes.GetStore().Update(anew))
+	e.pod("a/p", change)
+	e.entities.node.vanished(e, former, resync)
+	require.Equal(t, "n", stateSent(e).UID, "the pod was there before")
+	e.entities.node.vanished(e, former, resync)
+	require.Nil(t, stateSent(e), "it was sent")
+	require.NoError(t, e.informers.Nodes.GetStore().Delete(anew))
+	e.entities.node.vanished(e, anew, change)
+	require.Equal(t, "n2", stateSent(e).UID)
+
+	e = newTestDiffer(t)
+	_, pod, _ := instanceOnNode(t, e)
+	pod = pod.DeepCopy()
+	pod.CreationTimestamp = metav1.NewTime(made.Add(time.Second))
+	require.NoError(t, e.informers.Pods.GetStore().Update(stripPod(pod)))
+	require.NoError(t, e.informers.Nodes.GetStore().Update(stripNode(anew)))
+	e.pod("a/p", change)
+	e.entities.node.vanished(e, former, resync)
+	require.Nil(t, stateSent(e), "it has never been there")
+}
+
 func TestTransformsKeepWhatIsObserved(t *testing.T) {
 	grace, left := int64(90), int64(5)
 	pod := &corev1.Pod{

@@ -39,7 +39,7 @@ func stripMeta(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
 		DeletionTimestamp: m.DeletionTimestamp, DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds,
-		Finalizers: m.Finalizers,
+		Finalizers: m.Finalizers, CreationTimestamp: m.CreationTimestamp,
 	}
 	if ref := metav1.GetControllerOfNoCopy(&m); ref != nil {
 		out.OwnerReferences = []metav1.OwnerReference{*ref}
@@ -85,8 +85,7 @@ func stripConditions(list []kubevirt.VirtualMachineCondition) []kubevirt.Virtual
 func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
 	meta := stripMeta(vmi.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationVMGeneration,
 		contract.AnnotationReplica)
-	// replica sets select by them, and remove the youngest first
-	meta.Labels, meta.CreationTimestamp = vmi.Labels, vmi.CreationTimestamp
+	meta.Labels = vmi.Labels // replica sets select by them
 	out := &kubevirt.VirtualMachineInstance{
 		ObjectMeta: meta,
 		Spec: kubevirt.VirtualMachineInstanceSpec{
@@ -141,7 +140,6 @@ func stripMigration(vmim *kubevirt.VirtualMachineInstanceMigration) *kubevirt.Vi
 	meta := stripMeta(vmim.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationEvacuation,
 		contract.AnnotationWorkloadUpdate, contract.AnnotationUnschedulableTimeout, contract.AnnotationPendingTimeout,
 		contract.AnnotationConnections)
-	meta.CreationTimestamp = vmim.CreationTimestamp
 	return &kubevirt.VirtualMachineInstanceMigration{
 		ObjectMeta: meta,
 		Spec: kubevirt.VirtualMachineInstanceMigrationSpec{VMIName: vmim.Spec.VMIName,
