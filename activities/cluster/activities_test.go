@@ -402,6 +402,30 @@ func TestAQuotaOnLimits(t *testing.T) {
 	require.Zero(t, limits.Cpu().Value(), "no quota asks for it")
 }
 
+// TestAWebhookThatAnswersNotFound to what is made for an instance says nothing of the instance, which is there.
+func TestAWebhookThatAnswersNotFound(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("needs an API server that fails on demand")
+	}
+	made, vm := w.vm(t)
+	created, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Generation: made.Generation})
+	require.NoError(t, err)
+	for _, kind := range []string{"secrets", "pods"} {
+		w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+			if r.Call() != "POST "+kind {
+				return nil
+			}
+			return &fakekube.Fault{Status: &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound,
+				Reason: metav1.StatusReasonNotFound, Message: "admission webhook denied the request: no such policy"}}
+		})
+		_, err = w.CreateLauncherPod(t.Context(),
+			contract.CreatePodInput{VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}})
+		require.ErrorContains(t, err, "no such policy", kind)
+		require.Equal(t, contract.ErrorForbidden, errorType(err), kind)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	if os.Getenv("VIRTFLOW_TEST_KUBECONFIG") != "" {
 		t.Skip("needs an API server that fails on demand")

@@ -34,6 +34,15 @@ func failure(doing string, err error) error {
 	}
 }
 
+// notMade is failure for what is made for an object. That the answer is "not found" says nothing of that object: it may
+// be a webhook's.
+func notMade(doing string, err error) error {
+	if apierrors.IsNotFound(err) {
+		return temporal.NewApplicationError(contract.Cut(doing+": "+withoutSecrets(err), maxError), contract.ErrorForbidden)
+	}
+	return failure(doing, err)
+}
+
 // gone is the answer about an object that no longer exists, or whose name another one has by now.
 func gone(format string, args ...any) error {
 	return final(contract.ErrorGone, fmt.Sprintf(format, args...))

@@ -68,7 +68,7 @@ func (a *Activities) CreateTargetPod(
 		err = a.targetRefused(in.Migration, failure("creating pod "+name, err))
 		return contract.CreateTargetPodResult{Quota: message(err)}, nil
 	case err != nil:
-		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, failure("creating pod "+name, err))
+		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, notMade("creating pod "+name, err))
 	}
 	a.recordEvent(kindVMIM, in.Migration, normal("SuccessfulCreate", "Created migration target pod "+made.Name),
 		string(made.UID))

@@ -106,7 +106,7 @@ func (a *Activities) makePod(ctx context.Context, vmi *kubevirt.VirtualMachineIn
 	if secret != nil {
 		_, err := a.Kubernetes.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return nil, failure("creating Secret "+secret.Name, err)
+			return nil, notMade("creating Secret "+secret.Name, err)
 		}
 	}
 	made, err := a.createPod(ctx, pod, func(l render.Limited) (*corev1.Pod, error) {
@@ -114,7 +114,7 @@ func (a *Activities) makePod(ctx context.Context, vmi *kubevirt.VirtualMachineIn
 		return render.Pod(vmi, options)
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return nil, failure("creating pod "+pod.Name, err)
+		return nil, notMade("creating pod "+pod.Name, err)
 	}
 	return made, err
 }

@@ -30,7 +30,7 @@ func (a *Activities) makeState(ctx context.Context, vmi *kubevirt.VirtualMachine
 		_, err := a.Kubernetes.CoreV1().PersistentVolumeClaims(vmi.Namespace).
 			Create(ctx, wanted, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return failure("creating PersistentVolumeClaim "+wanted.Name, err)
+			return notMade("creating PersistentVolumeClaim "+wanted.Name, err)
 		}
 		return nil
 	}
