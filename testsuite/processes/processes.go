@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
 )
+
+// Postgres is the program of all processes of a PostgreSQL server.
+const Postgres = "postgres"
 
 // Process is one that runs.
 type Process struct {
@@ -19,8 +23,9 @@ type Process struct {
 
 // Used is what a process has used so far, or several together.
 type Used struct {
-	CPU      time.Duration `json:"cpu"`      // processor time
-	Resident int           `json:"resident"` // bytes that are resident now
+	CPU time.Duration `json:"cpu"` // processor time
+	// Resident is how many bytes are resident now; of PostgreSQL, whose processes share most of theirs, each one's part.
+	Resident int `json:"resident"`
 }
 
 // Running lists the processes of some programs.
@@ -39,8 +44,16 @@ func Running(programs ...string) ([]Process, error) {
 		if err != nil {
 			continue // it has ended
 		}
+		resident := stat.ResidentMemory()
+		if program(args) == Postgres {
+			maps, err := p.ProcSMapsRollup()
+			if err != nil {
+				continue // it has ended
+			}
+			resident = int(maps.Pss) //nolint:gosec // bytes of memory fit
+		}
 		out = append(out, Process{PID: p.PID, Program: program(args), Started: stat.Starttime,
-			Used: Used{CPU: time.Duration(stat.CPUTime() * float64(time.Second)), Resident: stat.ResidentMemory()}})
+			Used: Used{CPU: time.Duration(stat.CPUTime() * float64(time.Second)), Resident: resident}})
 	}
 	return out, nil
 }
@@ -51,10 +64,13 @@ func Of(program string, all []Process) []Process {
 }
 
 // program is what a command line runs. Kubernetes' programs are one file in the local cluster, "kube", whose first
-// argument says which.
+// argument says which. A process of PostgreSQL's that serves a connection says so instead of its command line.
 func program(args []string) string {
 	if len(args) == 0 {
 		return "" // a thread of the kernel's
+	}
+	if strings.HasPrefix(args[0], Postgres+": ") {
+		return Postgres
 	}
 	name := filepath.Base(args[0])
 	if name == "kube" && len(args) > 1 {

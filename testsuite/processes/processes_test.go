@@ -13,6 +13,8 @@ func TestWhichProgramACommandLineRuns(t *testing.T) {
 	require.Equal(t, "kube-apiserver", program([]string{"/somewhere/kube", "kube-apiserver", "--secure-port", "6443"}))
 	require.Equal(t, "crdwatch", program([]string{"/usr/bin/crdwatch"}))
 	require.Equal(t, "less", program([]string{"less", "etcd"}))
+	require.Equal(t, "postgres", program([]string{"/usr/lib/postgresql/17/bin/postgres", "-D", "data"}))
+	require.Equal(t, "postgres", program([]string{"postgres: temporal temporal [local] idle"}))
 	require.Empty(t, program(nil))
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,11 +41,17 @@ func (l auditLine) what() string {
 }
 
 // readAudit calls do with each request in an audit log that was received since then and answered: those about a
-// namespace, without watches and lists.
-func readAudit(log io.Reader, namespace string, since time.Time, do func(auditLine)) error {
+// namespace, without watches and lists. It returns when the first request of all was answered.
+func readAudit(log io.Reader, namespace string, since time.Time, do func(auditLine)) (first time.Time, err error) {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(make([]byte, 1<<20), 8<<20)
 	for lines.Scan() {
+		if first.IsZero() {
+			var l auditLine
+			if json.Unmarshal(lines.Bytes(), &l) == nil {
+				first = l.Completed
+			}
+		}
 		if !bytes.Contains(lines.Bytes(), []byte(namespace)) {
 			continue
 		}
@@ -54,7 +61,7 @@ func readAudit(log io.Reader, namespace string, since time.Time, do func(auditLi
 			do(l)
 		}
 	}
-	return lines.Err()
+	return first, lines.Err()
 }
 
 // add counts a request.
@@ -70,26 +77,68 @@ func (c *calls) add(l auditLine) {
 	c.By[l.what()]++
 }
 
-// audited reads the audit log and the older files beside it: the API server begins a new one when one is full.
+// audited reads the audit log and the older files beside it: the API server begins a new one when one is full, and
+// deletes those of which there are too many.
 func (s *stage) audited(since time.Time, do func(auditLine)) error {
-	files, err := filepath.Glob(strings.TrimSuffix(s.Audit, ".log") + "*.log")
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		f, err := os.Open(file)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // it has just been renamed
-		}
+	files, err := openAudit(s.Audit)
+	oldest := time.Now()
+	for _, f := range files {
 		if err == nil {
-			err = readAudit(f, s.namespace, since, do)
-			err = errors.Join(err, f.Close())
+			var first time.Time
+			first, err = auditedIn(f, s.namespace, since, do)
+			if !first.IsZero() && first.Before(oldest) {
+				oldest = first
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("reading the audit log: %w", err)
-		}
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("reading the audit log: %w", err)
+	}
+	if oldest.After(since) {
+		return fmt.Errorf("the audit log does not reach back to %s, but to %s only: let kube-apiserver keep more of it",
+			since.Format(time.TimeOnly), oldest.Format(time.TimeOnly))
 	}
 	return nil
+}
+
+// openAudit opens all files of the audit log, once more where one has been renamed meanwhile.
+func openAudit(log string) (files []*os.File, err error) {
+	list := func() ([]string, error) { return filepath.Glob(strings.TrimSuffix(log, ".log") + "*.log") }
+	before, err := list()
+	for err == nil {
+		for _, name := range before {
+			f, err := os.Open(name)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return files, err
+			}
+			files = append(files, f)
+		}
+		var after []string
+		if after, err = list(); err != nil || slices.Equal(before, after) {
+			break
+		}
+		for _, f := range files {
+			_ = f.Close()
+		}
+		before, files = after, nil
+	}
+	return files, err
+}
+
+// auditedIn reads one file, unless all of it is older, and returns when its first request was answered, at the latest.
+func auditedIn(f *os.File, namespace string, since time.Time, do func(auditLine)) (first time.Time, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return first, err
+	}
+	if info.ModTime().Before(since) {
+		return info.ModTime(), nil
+	}
+	return readAudit(f, namespace, since, do)
 }
 
 // counted are the own requests of what is loaded.
@@ -110,8 +159,8 @@ func (s *stage) legs(since time.Time) ([]leg, error) {
 	return t.legs(), err
 }
 
-// idle is how long nothing more may be asked of the API server until a step's requests are counted.
-const idle = 6 * time.Second
+// quiet is how long nothing more may be asked of the API server until a step's requests are counted.
+const quiet = 6 * time.Second
 
 // settled counts a step's requests once there are no more.
 func (s *stage) settled(ctx context.Context, since time.Time) (calls, error) {
@@ -125,7 +174,7 @@ func (s *stage) settled(ctx context.Context, since time.Time) (calls, error) {
 		if now.Total != last.Total || now.Events != last.Events || changed.IsZero() {
 			last, changed = now, time.Now()
 		}
-		return time.Since(changed) >= idle, nil
+		return time.Since(changed) >= quiet, nil
 	})
 	if err != nil {
 		return last, fmt.Errorf("requests about %s do not end: %w", s.namespace, err)

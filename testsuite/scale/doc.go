@@ -13,7 +13,8 @@
 // With --kubevirt it loads KubeVirt's own controllers (make kubevirt) with the same VMs on the same simulated nodes,
 // and measures the same; what virtflow promises is not checked then.
 //
-// With --restarts the programs of the control plane are killed in turn while all of them run, before they are deleted.
+// Before all are deleted, with --idle nothing is asked for while they run, to see what they cost then; and with
+// --restarts the programs of the control plane are killed in turn.
 //
 // A table says what was found. The command fails when a property does not hold.
 //
@@ -23,6 +24,7 @@
 //	stage.go     VMs of one namespace: made, replaced, deleted
 //	object.go    what is made: VMs, or VMIs by themselves
 //	machine.go   what is known of each VM, and what is waited for
+//	idle.go      what VMs cost with nothing asked for
 //	restart.go   programs that are killed while VMs run
 //	audit.go     requests to the API server, counted from its audit log
 //	legs.go      when, after a user's request, other requests about the same machine were answered

@@ -32,6 +32,7 @@ type options struct {
 	KubeVirt bool          `json:",omitempty"` // loads KubeVirt's own controllers, not virtflow
 	VMIs     bool          // makes VMIs by themselves instead of VMs
 	Replace  bool          // deletes all VMIs of VMs, too
+	Idle     time.Duration `json:",omitempty"` // how long all VMs run with nothing asked for
 	Restarts bool          // kills each program while all VMs run
 	Resume   string        // namespace of the VMs of an earlier run
 	Keep     bool          // leaves the namespaces
@@ -59,6 +60,7 @@ func command() *cobra.Command {
 				"load KubeVirt's own controllers (make kubevirt) instead of virtflow: virt-handler is simulated, too")
 			f.BoolVar(&o.VMIs, "vmis", false, "make VMIs by themselves instead of VMs")
 			f.BoolVar(&o.Replace, "replace", true, "delete all VMIs, and wait until all VMs run again")
+			f.DurationVar(&o.Idle, "idle", 0, "let all VMs run for so long with nothing asked for, and see what it costs")
 			f.BoolVar(&o.Restarts, "restarts", false,
 				"kill the programs of the control plane in turn while all VMs run, and see what it costs")
 			f.StringVar(&o.Resume, "resume", "",
@@ -69,9 +71,9 @@ func command() *cobra.Command {
 			f.StringVar(&o.Out, "out", "", "a file for what was measured, as JSON (make scale-plots draws it)")
 			f.StringVar(&o.Audit, "audit-log", "", "the API server's audit log")
 		}, func(ctx context.Context, p *process.Process) error {
-			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 {
+			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 || o.Idle < 0 {
 				return errors.New("--count, --rest, --capacity, --in-hand and --nodes are at least 1, and " +
-					"--rate is not negative")
+					"--rate and --idle are not negative")
 			}
 			if o.KubeVirt && o.Restarts {
 				return errors.New("--restarts kills virtflow's programs, which --kubevirt does without")

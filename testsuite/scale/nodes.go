@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -37,6 +39,10 @@ func (r *run) makeNodes(ctx, life context.Context) error {
 	go r.renew(life)
 	return nil
 }
+
+// leaseLasts is how long a node may not renew its lease until the local cluster takes it for lost, and after five minutes
+// its pods away.
+const leaseLasts = 25 * time.Second
 
 func (r *run) makeNode(ctx context.Context, name string) error {
 	nodes := r.kubernetes.CoreV1().Nodes()
@@ -100,19 +106,37 @@ func (r *run) lease(ctx context.Context, name string) error {
 	return err
 }
 
+// renew renews all nodes' leases, each node's for itself, as kubelets do: one after the other would take too long where
+// the API server is busy.
 func (r *run) renew(ctx context.Context) {
-	for tick := time.NewTicker(leaseEvery); ; {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range r.Nodes {
+		all.Go(func() { r.renewOne(ctx, nodeName(i)) })
+	}
+}
+
+func (r *run) renewOne(ctx context.Context, name string) {
+	tick := time.NewTicker(leaseEvery)
+	defer tick.Stop()
+	for renewed := time.Now(); ; {
 		select {
 		case <-ctx.Done():
-			tick.Stop()
 			return
 		case <-tick.C:
 		}
-		for i := range r.Nodes {
-			if err := r.lease(ctx, nodeName(i)); err != nil && ctx.Err() == nil {
-				r.log.Warn().Err(err).Str("node", nodeName(i)).Msg("renewing a node's lease")
-			}
+		patch := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+		_, err := r.kubernetes.CoordinationV1().Leases(nodeLeases).
+			Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if late := time.Since(renewed); late > leaseLasts && ctx.Err() == nil {
+			fmt.Fprintf(os.Stderr, "scale: the lease of %s was not renewed for %s: what is measured is no longer the "+
+				"control plane's doing (a lower --rate helps)\n", name, round(late))
 		}
+		if err != nil {
+			r.log.Warn().Err(err).Str("node", name).Msg("renewing a node's lease")
+			continue
+		}
+		renewed = time.Now()
 	}
 }
 

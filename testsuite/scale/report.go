@@ -13,6 +13,7 @@ type report struct {
 	Began    time.Time  `json:"began"`
 	Options  options    `json:"options"`
 	Steps    []reported `json:"steps"`
+	Idle     *idle      `json:"idle,omitempty"`
 	Restarts []restart  `json:"restarts,omitempty"`
 	Findings []finding  `json:"findings"`
 }

@@ -54,7 +54,7 @@ func (r *run) restarts(ctx, life context.Context, s *stage) error {
 
 // restart kills a program, and waits until another one does its work and has no more to do.
 func (s *stage) restart(ctx context.Context, probes *stage, probe, program string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.Patience, fmt.Errorf("not within %s", s.Patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, restartPatience, fmt.Errorf("not within %s", restartPatience))
 	defer cancel()
 	instances, err := s.instances(ctx)
 	if err != nil {
@@ -99,6 +99,9 @@ func (s *stage) restart(ctx context.Context, probes *stage, probe, program strin
 		atMost("requests about each of them", mostRestartCalls, float64(out.Calls.Total)/float64(s.count)))
 	return nil
 }
+
+// restartPatience is how long a program may take until another one does its work and has no more to do.
+const restartPatience = 10 * time.Minute
 
 // mostRestartCalls is how many requests about each VM a restart may cost: some are under way when it comes.
 const mostRestartCalls = 0.1

@@ -209,25 +209,30 @@ func (r *run) resume(ctx, life context.Context, rest restful) error {
 	return r.finish(ctx, life, s, rest)
 }
 
-// finish kills programs while all VMs run, if that is asked for, and then deletes all VMs, unless they are kept.
+// finish looks at all VMs that run, with nothing asked for and while programs are killed, if that is asked for; then it
+// deletes them, unless they are kept.
 func (r *run) finish(ctx, life context.Context, s *stage, rest restful) error {
-	if r.Restarts {
-		if err := r.restarts(ctx, life, s); err != nil {
+	if r.Idle > 0 {
+		if err := s.idle(ctx); err != nil {
 			return err
 		}
 	}
-	if r.Keep {
-		return nil
+	var restarts error // does not keep the rest from being measured
+	if r.Restarts {
+		restarts = r.restarts(ctx, life, s)
+	}
+	if r.Keep || ctx.Err() != nil {
+		return restarts
 	}
 	deletion := "kubectl delete " + r.object().kind + " --all"
 	removals, err := s.step(ctx, deletion, gone, s.deleteAll(r.object().kind))
 	r.record("load", deletion, removals)
 	r.found(exactly(r.object().plural+" that are gone after "+deletion, r.Count, len(removals.Took)))
 	if err != nil {
-		return err
+		return errors.Join(restarts, err)
 	}
-	return errors.Join(r.loaded.done(ctx, s, comparison{requests: "requests for each deletion", of: "their deletion",
-		rest: rest.remove, load: removals, events: rest.afterRemove}), s.noPods(ctx))
+	return errors.Join(restarts, r.loaded.done(ctx, s, comparison{requests: "requests for each deletion",
+		of: "their deletion", rest: rest.remove, load: removals, events: rest.afterRemove}), s.noPods(ctx))
 }
 
 // replace deletes the instances of all VMs, which are to run again.

@@ -29,6 +29,7 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 		b, err := json.Marshal(map[string]any{
 			"stage": "ResponseComplete", "verb": verb, "userAgent": agent,
 			"requestReceivedTimestamp": metav1.NewMicroTime(since.Add(at)),
+			"stageTimestamp":           metav1.NewMicroTime(since.Add(at)),
 			"objectRef": map[string]string{"resource": resource, "subresource": subresource,
 				"namespace": namespace},
 			"responseStatus": map[string]int{"code": code},
@@ -38,24 +39,40 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 	}
 	log := t.TempDir() + "/audit.log"
 	require.NoError(t, os.WriteFile(log, []byte(strings.Join([]string{
+		// of the step before
+		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", -time.Second, 200),
 		line("virtflow-control-worker", "create", "pods", "", "scale-load", time.Second, 201),
 		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", time.Second, 200),
 		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", 2*time.Second, 409),
 		line("virtflow-control-worker", "create", "events", "", "scale-load", time.Second, 429),
-		// of the step before
-		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", -time.Second, 200),
 		line("virtflow-control-worker", "create", "pods", "", "scale-load2", time.Second, 201),
 		line("virtflow-crdwatch", "list", "virtualmachines", "", "scale-load", time.Second, 200),
 		line("kubectl", "delete", "virtualmachines", "", "scale-load", time.Second, 200),
 		`{"stage": "half a lin`,
 	}, "\n")), 0o600))
-	c, err := (&stage{run: &run{options: options{Audit: log}, loaded: virtflow{}}, namespace: "scale-load"}).
-		counted(since)
+	s := &stage{run: &run{options: options{Audit: log}, loaded: virtflow{}}, namespace: "scale-load"}
+	c, err := s.counted(since)
 	require.NoError(t, err)
 	require.Equal(t, calls{
 		Total: 3, Events: 1, By: map[string]int{"create pods": 1, "patch virtualmachines/status": 2},
 		Failed: map[string]int{"patch virtualmachines/status: 409": 1, "create events: 429": 1},
 	}, c)
+
+	// What the API server has begun a new file for is in an older one; what it has deleted cannot be counted.
+	older := strings.TrimSuffix(log, ".log") + "-2026-01-01T00-00-00.000.log"
+	require.NoError(t, os.Rename(log, older))
+	require.NoError(t, os.WriteFile(log,
+		[]byte(line("virtflow-control-worker", "delete", "pods", "", "scale-load", time.Minute, 200)), 0o600))
+	c, err = s.counted(since)
+	require.NoError(t, err)
+	require.Equal(t, 4, c.Total)
+	require.NoError(t, os.Chtimes(older, since, since.Add(-time.Hour)))
+	c, err = s.counted(since)
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Total, "all of the older file is of before")
+	require.NoError(t, os.Remove(older))
+	_, err = s.counted(since)
+	require.ErrorContains(t, err, "the audit log does not reach back")
 }
 
 func TestLegs(t *testing.T) {
@@ -73,6 +90,7 @@ func TestLegs(t *testing.T) {
 		lines = append(lines, string(b))
 	}
 	const worker = "virtflow-control-worker"
+	line("someone", "get", "pods", "other", -time.Minute, 0, 200)
 	for i := range 20 { // they are asked for in turn, and each takes longer than the one before
 		vm, at, slow := fmt.Sprintf("vm%05d", i), time.Duration(i)*time.Minute, time.Duration(i)*time.Second
 		line(worker, "patch", "virtualmachines", vm, at+30*time.Second, slow, 200)     // lines are not in order

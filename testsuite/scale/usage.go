@@ -13,10 +13,10 @@ import (
 // those of what is loaded they are measured where they run on this machine.
 var sharedPrograms = []string{"kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "scale"}
 
-// unmeasured are those of which no process is found.
+// unmeasured are those of which no process is found, but for Temporal's database, which not every Temporal has.
 func unmeasured(programs []string, found []processes.Process) []string {
 	return slices.DeleteFunc(slices.Clone(programs), func(name string) bool {
-		return slices.ContainsFunc(found, func(p processes.Process) bool { return p.Program == name })
+		return name == processes.Postgres || slices.ContainsFunc(found, func(p processes.Process) bool { return p.Program == name })
 	})
 }
 

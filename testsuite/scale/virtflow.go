@@ -18,15 +18,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/testsuite/histories"
+	"github.com/virtflow/virtflow/testsuite/processes"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // virtflow is virtflow's control plane.
 type virtflow struct{ *run }
 
-// programs of virtflow's control plane. (Temporal on PostgreSQL has a database besides.)
 func (virtflow) programs() []string {
-	return append(slices.Clone(sharedPrograms), "virtflow-temporal", "control-worker", "crdwatch", "api-server")
+	return append(slices.Clone(sharedPrograms), "virtflow-temporal", processes.Postgres, "control-worker", "crdwatch",
+		"api-server")
 }
 
 func (virtflow) asked(userAgent string) bool { return strings.HasPrefix(userAgent, "virtflow-") }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/virtflow/virtflow/testsuite/processes"
+)
+
+// idle is what a time has cost in which all machines ran and nobody asked for anything.
+type idle struct {
+	For   time.Duration             `json:"for"`
+	Calls calls                     `json:"calls"` // about the machines
+	Used  map[string]processes.Used `json:"used"`
+}
+
+// idle lets all machines of a stage run, and do nothing else: then nothing may be asked of the API server about them.
+func (s *stage) idle(ctx context.Context) error {
+	before, err := processes.Running(s.loaded.programs()...)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(s.Idle):
+	}
+	now, err := processes.Running(s.loaded.programs()...)
+	if err != nil {
+		return err
+	}
+	out := idle{For: time.Since(began), Used: processes.Since(before, now)}
+	if out.Calls, err = s.counted(began); err != nil {
+		return err
+	}
+	s.report.Idle = &out
+	printIdle(os.Stdout, s.count, s.object().plural, out)
+	s.found(exactly("requests and events while nobody asked for anything", 0, out.Calls.Total+out.Calls.Events))
+	return nil
+}
+
+func printIdle(out io.Writer, count int, plural string, i idle) {
+	fmt.Fprintf(out, "scale: idle, %s with %d %s: %d requests and %d events about them\n", round(i.For), count, plural,
+		i.Calls.Total, i.Calls.Events)
+	for _, name := range slices.Sorted(maps.Keys(i.Used)) {
+		fmt.Fprintf(out, "scale:   %8.1f %% of a processor for %s, which has %d MiB\n",
+			100*i.Used[name].CPU.Seconds()/i.For.Seconds(), name, i.Used[name].Resident>>20)
+	}
+}
