@@ -22,17 +22,23 @@ func (a *Activities) claims(
 ) ([]contract.VolumeClaim, *contract.Awaits, error) {
 	var all []contract.VolumeClaim
 	var awaits *contract.Awaits
+	read := map[string]*corev1.PersistentVolumeClaim{} // volumes may share one
 	for i := range vmi.Spec.Volumes {
 		v := &vmi.Spec.Volumes[i]
 		name, isClaim := claims.Of(v)
 		if !isClaim {
 			continue
 		}
-		pvc, err := a.readClaim(ctx, vmi.Namespace, name)
-		if err != nil {
-			return nil, nil, err
+		pvc, known := read[name]
+		if !known {
+			var err error
+			if pvc, err = a.readClaim(ctx, vmi.Namespace, name); err != nil {
+				return nil, nil, err
+			}
+			read[name] = pvc
 		}
 		c := observe.VolumeClaim(v.Name, name, pvc)
+		var err error
 		c.DataVolume, err = observe.PopulatedBy(claims.DataVolume(v), pvc, func(name string) (*cdi.DataVolume, error) {
 			return a.readDataVolume(ctx, vmi.Namespace, name)
 		})

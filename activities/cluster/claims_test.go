@@ -54,6 +54,24 @@ func TestAPodGetsTheClaimsThatThereAre(t *testing.T) {
 	require.Equal(t, []string{"GET virtualmachineinstances", "GET persistentvolumeclaims", "GET persistentvolumeclaims",
 		"POST events"}, w.fake.Calls())
 
+	// Of two volumes that are the same claim it is read once.
+	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) {
+		vmi.Spec.Volumes = append(vmi.Spec.Volumes, kubevirt.Volume{Name: "again", VolumeSource: kubevirt.VolumeSource{
+			PersistentVolumeClaim: &kubevirt.PersistentVolumeClaimVolumeSource{
+				PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c-file"}}}})
+	})
+	require.NoError(t, err)
+	w.fake.Calls()
+	out, err = a.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
+	require.NoError(t, err)
+	require.Equal(t, []string{"GET virtualmachineinstances", "GET persistentvolumeclaims", "GET persistentvolumeclaims",
+		"POST events"}, w.fake.Calls())
+	require.Equal(t, out.Claims[0].UID, out.Claims[len(out.Claims)-1].UID)
+	_, err = fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) {
+		vmi.Spec.Volumes = vmi.Spec.Volumes[:len(vmi.Spec.Volumes)-1]
+	})
+	require.NoError(t, err)
+
 	put("c-block", corev1.PersistentVolumeBlock, corev1.ReadWriteOnce)
 	out, err = a.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
 	require.NoError(t, err)
