@@ -72,6 +72,10 @@ func TestReplicaSetsThatAreRefused(t *testing.T) {
 		"one that is wrong": {`"matchLabels": {"app": "web"}`,
 			`"matchExpressions": [{"key": "app", "operator": "Like"}]`, "spec.selector",
 			`"Like" is not a valid label selector operator`},
+		"one of many bytes": {`"matchLabels": {"app": "web"}`,
+			`"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["` + strings.Repeat("a", 63) +
+				strings.Repeat(`","`+strings.Repeat("b", 63), 70) + `"]}]`, "spec.selector",
+			"selector has 4555 bytes, and can have 4096 at most"},
 		"fewer than none": {`"selector"`, `"replicas": -1, "selector"`, "spec.replicas",
 			"must be greater than or equal to 0."},
 		"more than can be": {`"selector"`, `"replicas": 1001, "selector"`, "spec.replicas",

@@ -40,10 +40,16 @@ func OwnReplicaSet(
 	causes = append(causes, s.apply(ownRules())...)
 	causes = append(causes, metadata(spec.Child("template", "metadata"), &set.Spec.Template.ObjectMeta, cluster,
 		false)...)
-	if selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector); err == nil && selector.Empty() {
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	switch {
+	case err != nil: // which KubeVirt's rules say
+	case selector.Empty():
 		// KubeVirt takes it and then does nothing for it, since the template has no labels, or everything in the
 		// namespace would match.
 		causes = append(causes, invalid(spec.Child("selector"), "selector must not be empty")...)
+	case len(selector.String()) > contract.MaxSelector:
+		causes = append(causes, invalid(spec.Child("selector"), "selector has %d bytes, and can have %d at most",
+			len(selector.String()), contract.MaxSelector)...)
 	}
 	if r := set.Spec.Replicas; r != nil && *r < 0 {
 		causes = append(causes, invalid(spec.Child("replicas"), "%s '%d' must be greater than or equal to 0.",

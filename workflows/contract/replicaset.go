@@ -44,6 +44,8 @@ const (
 const (
 	MaxReplicas     = 1000
 	MaxReplicasSeen = 2 * MaxReplicas
+	// MaxSelector is how many bytes its selector may have, as text.
+	MaxSelector = 4096
 )
 
 // MaxOrdinal is the highest number that an instance is believed to have in its set. A user may have written it.
