@@ -3,6 +3,7 @@ package manifests
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,6 +42,7 @@ func newPolicies(t *testing.T, overlay string) policies {
 	t.Helper()
 	p := policies{t: t}
 	require.NoError(t, cdi.AddToScheme(scheme.Scheme))
+	require.NoError(t, kubevirt.AddToScheme(scheme.Scheme))
 	objects := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
 	bindings := 0
 	for _, o := range rendered(t, overlay) {
@@ -124,6 +126,7 @@ func (p policies) ask(r request) error {
 		"pods": corev1.SchemeGroupVersion.WithKind("Pod"), "secrets": corev1.SchemeGroupVersion.WithKind("Secret"),
 		"persistentvolumeclaims": corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
 		"datavolumes":            cdi.SchemeGroupVersion.WithKind("DataVolume"),
+		"virtualmachines":        kubevirt.VirtualMachineGroupVersionKind,
 	}[r.resource]
 	var named metav1.Object
 	for _, o := range []runtime.Object{r.object, r.old} {
@@ -404,4 +407,31 @@ func TestTheControlWorkerMakesCloudInitSecretsOnly(t *testing.T) {
 	require.ErrorContains(t, p.ask(
 		request{operation: admission.Update, resource: "secrets", object: secret(t),
 			old: secret(t)}), "virtflow-control-worker-secrets")
+}
+
+// TestFinalizersAreBounded for whoever writes them; those that an object has too many of can be taken away.
+func TestFinalizersAreBounded(t *testing.T) {
+	p := newPolicies(t, "existing")
+	vm := func(finalizers int) *kubevirt.VirtualMachine {
+		vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+		for i := range finalizers {
+			vm.Finalizers = append(vm.Finalizers, fmt.Sprintf("example.com/%d", i))
+		}
+		return vm
+	}
+	ask := func(operation admission.Operation, object, old *kubevirt.VirtualMachine) error {
+		r := request{user: "jane", operation: operation, resource: "virtualmachines", object: object}
+		if old != nil {
+			r.old = old
+		}
+		return p.ask(r)
+	}
+	require.NoError(t, ask(admission.Create, vm(0), nil))
+	require.NoError(t, ask(admission.Create, vm(32), nil))
+	require.ErrorContains(t, ask(admission.Create, vm(33), nil), "an object has at most 32 finalizers")
+	require.NoError(t, ask(admission.Update, vm(32), vm(0)))
+	require.ErrorContains(t, ask(admission.Update, vm(33), vm(32)), "an object has at most 32 finalizers")
+	require.ErrorContains(t, ask(admission.Update, vm(40), vm(40)), "an object has at most 32 finalizers")
+	require.NoError(t, ask(admission.Update, vm(39), vm(40)))
+	require.NoError(t, ask(admission.Update, vm(0), vm(40)))
 }
