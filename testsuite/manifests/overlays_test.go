@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
@@ -69,6 +71,33 @@ func TestEveryImageOfAnExistingClusterIsRemapped(t *testing.T) {
 		})
 	}
 	require.Len(t, images, 6, "crdwatch, control-worker, node-worker, node-gateway, api-server and launcher")
+}
+
+// TestWhatIsCommentedOutCanBeUncommented: the credentials and the patches of the overlay to copy.
+func TestWhatIsCommentedOutCanBeUncommented(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(deploy, "existing", "kustomization.yaml"))
+	require.NoError(t, err)
+	var uncommented strings.Builder
+	inside := false
+	for line := range strings.Lines(string(raw)) {
+		comment := strings.HasPrefix(line, "# ")
+		if inside = comment && (inside || line == "# secretGenerator:\n" || line == "# patches:\n"); inside &&
+			!strings.HasPrefix(line, "# CHANGE") {
+			line = line[2:]
+		}
+		uncommented.WriteString(line)
+	}
+	var k types.Kustomization
+	require.NoError(t, k.Unmarshal([]byte(uncommented.String())))
+	require.Len(t, k.SecretGenerator, 1)
+	require.Equal(t, "virtflow-temporal-tls", k.SecretGenerator[0].Name)
+	env, err := os.ReadFile(filepath.Join(deploy, "existing", "temporal.env"))
+	require.NoError(t, err)
+	for _, file := range k.SecretGenerator[0].FileSources {
+		require.Contains(t, string(env), "/etc/virtflow/temporal/"+file)
+	}
+	require.Len(t, k.SecretGenerator[0].FileSources, strings.Count(string(env), "/etc/virtflow/temporal/"))
+	require.Len(t, k.Patches, 2)
 }
 
 // TestTheLauncherOfPodsIsThatOfTheNodeWorker: what the node worker finds out about libvirt and QEMU holds for the
