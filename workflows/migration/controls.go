@@ -61,7 +61,7 @@ func (s *State) unended() error {
 		return errors.New("the VirtualMachineInstanceMigration has not been seen yet")
 	case s.Result != ResultNone || s.Over:
 		return errors.New("the migration has ended")
-	case s.deleting():
+	case s.deleting(), s.Cancelled != "":
 		return errors.New("the migration is being cancelled already")
 	}
 	return nil
