@@ -74,7 +74,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Capabilities, "capabilities-file", "/run/virtflow/host/capabilities.json",
 		"file that `launcher capabilities` has written on this host")
 	f.StringVar(&o.AccessAddress, "access-address", fmt.Sprintf(":%d", wire.Port),
-		"address on which the API server reaches guests; empty: nowhere")
+		"address on which the api-server reaches guests; empty: nowhere")
 	f.StringVar(&o.AccessDir, "access-dir", "/etc/virtflow/access",
 		"directory with tls.crt, tls.key and ca.crt for that; they may come later")
 	f.StringVar(&o.PodIP, "pod-ip", os.Getenv("POD_IP"),
