@@ -38,7 +38,8 @@ func failure(doing string, err error) error {
 // be a webhook's.
 func notMade(doing string, err error) error {
 	if apierrors.IsNotFound(err) {
-		return temporal.NewApplicationError(contract.Cut(doing+": "+withoutSecrets(err), maxError), contract.ErrorForbidden)
+		return temporal.NewApplicationError(contract.Cut(doing+": "+withoutSecrets(err), maxError),
+			contract.ErrorForbidden)
 	}
 	return failure(doing, err)
 }

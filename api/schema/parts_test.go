@@ -14,5 +14,6 @@ func TestParts(t *testing.T) {
 		require.Equal(t, parts, Parts([]byte(raw)), raw)
 	}
 	require.NoError(t, CheckParts([]byte(strings.Repeat("[", MaxParts))))
-	require.ErrorContains(t, CheckParts([]byte(strings.Repeat("[", MaxParts+1))), "the object has more than 100000 parts")
+	require.ErrorContains(t, CheckParts([]byte(strings.Repeat("[", MaxParts+1))),
+		"the object has more than 100000 parts")
 }

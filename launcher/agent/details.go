@@ -14,14 +14,6 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// What is kept of longer lists, in elements.
-const (
-	maxCommands    = 256
-	maxUsers       = 256
-	maxFileSystems = 256
-	maxDisks       = 16
-)
-
 // detailsAge is how old an answer may be: whoever asks all the time must not keep the agent from what else it has to
 // do.
 const detailsAge = 5 * time.Second
@@ -120,7 +112,7 @@ func version(c Channel, d *rpc.GuestDetailsResponse) error {
 		return err
 	}
 	d.AgentVersion, d.Commands = clean(info.Version), nil
-	for _, command := range info.Commands[:min(len(info.Commands), maxCommands)] {
+	for _, command := range info.Commands[:min(len(info.Commands), rpc.MaxDetails)] {
 		d.Commands = append(d.Commands, &rpc.GuestCommand{Name: clean(command.Name), Enabled: command.Enabled})
 	}
 	return nil
@@ -178,7 +170,7 @@ func users(c Channel, d *rpc.GuestDetailsResponse) error {
 		return err
 	}
 	d.Users, d.UsersUnknown = nil, ""
-	for _, u := range list[:min(len(list), maxUsers)] {
+	for _, u := range list[:min(len(list), rpc.MaxDetails)] {
 		d.Users = append(d.Users, &rpc.GuestUser{Name: clean(u.User), Domain: clean(u.Domain), LoginTime: u.Login})
 	}
 	return nil
@@ -202,12 +194,12 @@ func fileSystems(c Channel, d *rpc.GuestDetailsResponse) error {
 		return err
 	}
 	d.FileSystems, d.FileSystemsUnknown = nil, ""
-	for _, f := range list[:min(len(list), maxFileSystems)] {
+	for _, f := range list[:min(len(list), rpc.MaxDetails)] {
 		found := &rpc.GuestFileSystem{
 			DiskName: clean(f.Name), MountPoint: clean(f.Mount), Type: clean(f.Type), UsedBytes: f.Used,
 			TotalBytes: f.Total,
 		}
-		for _, disk := range f.Disks[:min(len(f.Disks), maxDisks)] {
+		for _, disk := range f.Disks[:min(len(f.Disks), rpc.MaxDetailsDisks)] {
 			found.Disks = append(found.Disks, &rpc.GuestDisk{Serial: clean(disk.Serial), BusType: clean(disk.Bus)})
 		}
 		d.FileSystems = append(d.FileSystems, found)

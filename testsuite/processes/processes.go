@@ -24,7 +24,8 @@ type Process struct {
 // Used is what a process has used so far, or several together.
 type Used struct {
 	CPU time.Duration `json:"cpu"` // processor time
-	// Resident is how many bytes are resident now; of PostgreSQL, whose processes share most of theirs, each one's part.
+	// Resident is how many bytes are resident now; of PostgreSQL, whose processes share most of theirs, each one's
+	// part.
 	Resident int `json:"resident"`
 }
 

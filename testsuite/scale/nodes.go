@@ -40,8 +40,8 @@ func (r *run) makeNodes(ctx, life context.Context) error {
 	return nil
 }
 
-// leaseLasts is how long a node may not renew its lease until the local cluster takes it for lost, and after five minutes
-// its pods away.
+// leaseLasts is how long a node may not renew its lease until the local cluster takes it for lost, and after five
+// minutes its pods away.
 const leaseLasts = 25 * time.Second
 
 func (r *run) makeNode(ctx context.Context, name string) error {

@@ -16,7 +16,8 @@ var sharedPrograms = []string{"kube-apiserver", "etcd", "kube-controller-manager
 // unmeasured are those of which no process is found, but for Temporal's database, which not every Temporal has.
 func unmeasured(programs []string, found []processes.Process) []string {
 	return slices.DeleteFunc(slices.Clone(programs), func(name string) bool {
-		return name == processes.Postgres || slices.ContainsFunc(found, func(p processes.Process) bool { return p.Program == name })
+		runs := slices.ContainsFunc(found, func(p processes.Process) bool { return p.Program == name })
+		return runs || name == processes.Postgres
 	})
 }
 

@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	// largestPicture and largestDetails are what a node may answer, in bytes.
+	// largestPicture is what a node may answer, in bytes.
 	largestPicture = 64 << 20
-	largestDetails = 1 << 20
 	// mostInInfo is how many users and file systems KubeVirt lists in guestosinfo; userlist and filesystemlist list
 	// all.
 	mostInInfo = 10
@@ -98,12 +97,15 @@ func (s *Streams) details(r *subresources.Request, kind string) (*rpc.GuestDetai
 		return nil, err
 	}
 	defer done()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, largestDetails+1))
-	if err != nil || len(data) > largestDetails {
+	data, err := io.ReadAll(io.LimitReader(answer.Body, rpc.MaxDetailsBytes+1))
+	if err != nil || len(data) > rpc.MaxDetailsBytes {
 		return nil, fmt.Errorf("reading what the node says of the guest: %d bytes: %w", len(data), err)
 	}
 	d := &rpc.GuestDetailsResponse{}
 	if err := proto.Unmarshal(data, d); err != nil {
+		return nil, fmt.Errorf("reading what the node says of the guest: %w", err)
+	}
+	if err := rpc.CheckDetails(d); err != nil {
 		return nil, fmt.Errorf("reading what the node says of the guest: %w", err)
 	}
 	return d, nil

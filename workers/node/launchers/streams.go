@@ -125,14 +125,18 @@ func (l *Launcher) Screenshot(ctx context.Context, moveCursor bool, to io.Writer
 	}
 }
 
-// GuestDetails is what the guest's agent says of its guest: at most maxMessage bytes, and nothing that is to be
+// GuestDetails is what the guest's agent says of its guest: no more than a launcher tells, and nothing that is to be
 // believed.
 func (l *Launcher) GuestDetails(ctx context.Context) (*rpc.GuestDetailsResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	d, err := l.rpc.GuestDetails(ctx, &rpc.GuestDetailsRequest{})
+	d, err := l.rpc.GuestDetails(ctx, &rpc.GuestDetailsRequest{},
+		grpc.MaxCallRecvMsgSize(rpc.MaxDetailsBytes))
 	if err != nil {
 		return nil, l.failure("asking the guest's agent", err)
+	}
+	if err := rpc.CheckDetails(d); err != nil {
+		return nil, fmt.Errorf("asking the guest's agent of pod %s: %w", l.uid, err)
 	}
 	return d, nil
 }
