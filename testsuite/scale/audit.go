@@ -159,8 +159,8 @@ func (s *stage) legs(since time.Time) ([]leg, error) {
 	return t.legs(), err
 }
 
-// quiet is how long nothing more may be asked of the API server until a step's requests are counted.
-const quiet = 6 * time.Second
+// settledFor is how long nothing more may be asked of the API server until a step's requests are counted.
+const settledFor = 6 * time.Second
 
 // settled counts a step's requests once there are no more.
 func (s *stage) settled(ctx context.Context, since time.Time) (calls, error) {
@@ -174,7 +174,7 @@ func (s *stage) settled(ctx context.Context, since time.Time) (calls, error) {
 		if now.Total != last.Total || now.Events != last.Events || changed.IsZero() {
 			last, changed = now, time.Now()
 		}
-		return time.Since(changed) >= quiet, nil
+		return time.Since(changed) >= settledFor, nil
 	})
 	if err != nil {
 		return last, fmt.Errorf("requests about %s do not end: %w", s.namespace, err)
