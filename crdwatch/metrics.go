@@ -26,7 +26,6 @@ type Metrics struct {
 	observations *prometheus.CounterVec
 	depth        prometheus.Gauge
 	lag          prometheus.Histogram
-	leader       prometheus.Gauge
 	epoch        prometheus.Gauge
 	epochs       *prometheus.CounterVec
 	// outbox is the one of this process while it leads; nil: another process leads.
@@ -47,9 +46,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "virtflow_crdwatch_delivery_seconds", Help: "Time from seeing a change to Temporal having taken it.",
 			Buckets: []float64{.002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
-		}),
-		leader: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "virtflow_crdwatch_leader", Help: "1 while this process is the one that sends.",
 		}),
 	}
 	m.epoch = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -73,8 +69,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}
 		return 0
 	})
+	leader := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "virtflow_crdwatch_leader", Help: "1 while this process is the one that sends.",
+	}, func() float64 {
+		if m.outbox.Load() != nil {
+			return 1
+		}
+		return 0
+	})
 	if reg != nil {
-		reg.MustRegister(oldest, m.observations, m.depth, m.lag, m.leader, m.epoch, m.epochs)
+		reg.MustRegister(oldest, m.observations, m.depth, m.lag, leader, m.epoch, m.epochs)
 	}
 	return m
 }

@@ -235,11 +235,8 @@ func (w *watch) lead(ctx context.Context) {
 	l := NewLeader(w.options, w.metrics, w.informers, outbox, resyncRate)
 	w.leading.Store(l)
 	w.metrics.outbox.Store(outbox)
-	w.metrics.leader.Set(1)
 	defer func() {
-		if w.leading.CompareAndSwap(l, nil) { // unless this process leads again
-			w.metrics.leader.Set(0)
-		}
+		w.leading.CompareAndSwap(l, nil) // unless this process leads again
 		w.metrics.outbox.CompareAndSwap(outbox, nil)
 	}()
 	w.options.Outages.Begin(time.Now())

@@ -93,17 +93,19 @@ func Handlers(o Options) map[string]http.Handler {
 		PathMutateVMStatus:     h.mutateVMStatus,
 		PathReport:             h.report,
 	} {
-		out[path] = &admission.Webhook{Handler: h.observed(path, bounded(handle))}
+		out[path] = &admission.Webhook{Handler: h.observed(path, bounded(path, handle))}
 	}
 	return out
 }
 
 // bounded answers for objects, as they are or as they were, that would take too much memory. It comes before anything
-// decodes them.
-func bounded(next admission.HandlerFunc) admission.HandlerFunc {
+// decodes them. Deletions are only reported, and never refused.
+func bounded(path string, next admission.HandlerFunc) admission.HandlerFunc {
 	return func(ctx context.Context, req admission.Request) admission.Response {
 		for _, raw := range [][]byte{req.Object.Raw, req.OldObject.Raw, req.Options.Raw} {
-			if err := schema.CheckParts(raw); err != nil {
+			if err := schema.CheckParts(raw); err != nil && path == PathReport {
+				return admission.Allowed("")
+			} else if err != nil {
 				return bad(err)
 			}
 		}

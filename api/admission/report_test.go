@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/virtflow/virtflow/api/schema"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -50,6 +52,9 @@ func TestWhoDeletesAndScalesIsReported(t *testing.T) {
 		"a scale": {resource: "virtualmachineinstancereplicasets", sub: "scale",
 			operation: admissionv1.Update, object: `{"spec": {"replicas": 3}}`,
 			want: reported{"replicaset/demo/i": scaling}},
+		"one of more parts than are looked at": {resource: "virtualmachines",
+			old: `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "finalizers": [""` +
+				strings.Repeat(`,""`, schema.MaxParts) + `]}}`},
 		"one that is going already": {resource: "virtualmachines",
 			old: `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7", ` +
 				`"deletionTimestamp": "2026-01-01T00:00:00Z"}}`},

@@ -83,6 +83,9 @@ func TestReplicaSetsThatAreRefused(t *testing.T) {
 		"no memory": {`"memory": {"guest": "128Mi"}`, `"memory": {}`, "", "no memory requested"},
 		"a rule of VMIs": {`"name": "root", "disk"`, `"name": "boot", "disk"`,
 			"spec.template.spec.domain.devices.disks[0].name", "not found"},
+		"many finalizers": {`"metadata": {"labels": {"app": "web"}}`,
+			`"metadata": {"labels": {"app": "web"}, "finalizers": ["a/b"` +
+				strings.Repeat(`, "a/b"`, 30) + `]}`, "spec.template.metadata.finalizers", "there are 31, and can be 30 at most"},
 		"reserved labels": {`"metadata": {"labels": {"app": "web"}}`,
 			`"metadata": {"labels": {"app": "web", "kubevirt.io/nodeName": "n"}}`, "spec.template.metadata.labels",
 			"reserved kubevirt.io/ labels"},

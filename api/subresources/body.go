@@ -32,13 +32,13 @@ func read(r *Request, largest int64) ([]byte, error) {
 // decode reads options, as JSON or YAML; without a body they stay as they are.
 func decode(r *Request, into any) error {
 	data, err := read(r, largestOptions)
-	if err != nil || len(bytes.TrimSpace(data)) == 0 {
+	if data = bytes.TrimSpace(data); err != nil || len(data) == 0 {
 		return err
 	}
 	if data[0] != '{' {
 		// An anchor would let few bytes stand for many.
 		if bytes.ContainsRune(data, '&') {
-			return unreadable(errors.New("YAML with an anchor"))
+			return unreadable(errors.New("'&' is not taken in YAML"))
 		}
 		if data, err = yaml.YAMLToJSON(data); err != nil {
 			return unreadable(err)

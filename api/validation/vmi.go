@@ -57,6 +57,10 @@ func VMIUpdate(old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Clu
 	return reservedAnnotation(vmi.Annotations, old.Annotations)
 }
 
+// maxFinalizers is how many an instance may be made with: virtflow adds its own, and the policy virtflow-finalizers
+// lets no object have more than 32.
+const maxFinalizers = 30
+
 // metadata of an instance, or of the template of one.
 func metadata(p *field.Path, m *metav1.ObjectMeta, cluster defaults.Cluster, own bool) []metav1.StatusCause {
 	var causes []metav1.StatusCause
@@ -68,6 +72,10 @@ func metadata(p *field.Path, m *metav1.ObjectMeta, cluster defaults.Cluster, own
 		causes = append(causes, invalid(annotations,
 			"ExperimentalIgnitionSupport feature gate is not enabled in kubevirt-config, invalid entry %s",
 			annotations.Child(kubevirtv1.IgnitionAnnotation))...)
+	}
+	if len(m.Finalizers) > maxFinalizers {
+		causes = append(causes, invalid(p.Child("finalizers"), "there are %d, and can be %d at most", len(m.Finalizers),
+			maxFinalizers)...)
 	}
 	if m.Annotations[annotationHooks] != "" && !cluster.Enabled(defaults.GateSidecar) {
 		causes = append(causes, invalid(annotations,

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -305,16 +304,6 @@ func TestASetCanHaveSoManyReplicas(t *testing.T) {
 		set.Spec.Replicas = &n
 		require.Equal(t, want, ReplicaSet(set).Unusable)
 	}
-	set.Spec.Replicas = nil
-	require.Equal(t, "app=web", ReplicaSet(set).Selector)
-	long := metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web"}}
-	for i := range 1000 {
-		long.Values = append(long.Values, fmt.Sprintf("%04d", i))
-	}
-	set.Spec.Selector.MatchExpressions = append(set.Spec.Selector.MatchExpressions, long)
-	o := ReplicaSet(set)
-	require.Equal(t, "its selector has more than 4096 bytes", o.Unusable)
-	require.Empty(t, o.Selector)
 }
 
 // TestAnOwnerIsWhatThePodIsControlledBy: what a kubelet may write beside a pod's status does not count as long as there

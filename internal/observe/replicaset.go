@@ -39,10 +39,8 @@ func ReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) contract.Replica
 		o.Unusable = fmt.Sprintf("it asks for %d replicas, and a set can have %d at most", o.Replicas,
 			contract.MaxReplicas)
 	}
-	if err == nil && o.Unusable == "" {
-		if o.Selector = selector.String(); len(o.Selector) > contract.MaxSelector {
-			o.Selector, o.Unusable = "", fmt.Sprintf("its selector has more than %d bytes", contract.MaxSelector)
-		}
+	if err == nil {
+		o.Selector = selector.String()
 	}
 	if set.Spec.Template != nil {
 		o.GracePeriodSeconds = set.Spec.Template.Spec.TerminationGracePeriodSeconds

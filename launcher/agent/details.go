@@ -97,7 +97,15 @@ func details(c Channel, before *rpc.GuestDetailsResponse) (*rpc.GuestDetailsResp
 			break // the rest would take as long
 		}
 	}
-	return d, nil
+	return fitting(d), nil
+}
+
+// fitting leaves file systems out that whoever asks would not take.
+func fitting(d *rpc.GuestDetailsResponse) *rpc.GuestDetailsResponse {
+	for n := len(d.FileSystems); n > 0 && proto.Size(d) > rpc.MaxDetailsBytes; n = len(d.FileSystems) {
+		d.FileSystems = d.FileSystems[:n/2]
+	}
+	return d
 }
 
 func version(c Channel, d *rpc.GuestDetailsResponse) error {

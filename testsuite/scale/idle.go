@@ -41,6 +41,9 @@ func (s *stage) idle(ctx context.Context) error {
 	}
 	s.report.Idle = &out
 	printIdle(os.Stdout, s.count, s.object().plural, out)
+	if s.KubeVirt {
+		return nil // which promises nothing of the kind
+	}
 	s.found(exactly("requests and events while nobody asked for anything", 0, out.Calls.Total+out.Calls.Events))
 	return nil
 }

@@ -132,7 +132,7 @@ func (r *run) renewOne(ctx context.Context, name string) {
 			fmt.Fprintf(os.Stderr, "scale: the lease of %s was not renewed for %s: what is measured is no longer the "+
 				"control plane's doing (a lower --rate helps)\n", name, round(late))
 		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			r.log.Warn().Err(err).Str("node", name).Msg("renewing a node's lease")
 			continue
 		}

@@ -68,6 +68,13 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+func TestASecondCancelIsRefused(t *testing.T) {
+	s := &State{VMIM: &contract.MigrationObservation{}}
+	require.NoError(t, s.unended())
+	s.Cancelled = "by alice (claimed)"
+	require.ErrorContains(t, s.unended(), "being cancelled already")
+}
+
 func TestForceComplete(t *testing.T) {
 	r := newRig(t)
 	r.copies = time.Minute
