@@ -2,8 +2,8 @@
 // VirtualMachines, VirtualMachineInstances, their replica sets and migrations, launcher pods, nodes, node workers' pods
 // and PersistentVolumeClaims; each change becomes a small observation (package observe) that is delivered to the
 // workflow that owns the object, and to the owner of that one. It decides nothing about machines. It ends workflows
-// that this release cannot replay (update.go), and begins a new epoch where a database was put back (package fencing). It
-// writes nothing to Kubernetes but two Leases, and events on the KubeVirt object.
+// that this release cannot replay (update.go), and begins a new epoch where a database was put back (package
+// fencing). It writes nothing to Kubernetes but two Leases, and events on the KubeVirt object.
 //
 //	watcher.go      one leader at a time; informers that are read anew when etcd was put back
 //	leader.go       what a leader does, without lease or clock

@@ -28,7 +28,7 @@ func (e *set) open(ctx workflow.Context, d decision) error {
 
 // transition makes the record of a transition and its input.
 func (s *State) transition(n needs, why string, now time.Time) (Transition, contract.ReplicateInput) {
-	t := Transition{Replicas: s.Set.Replicas, Make: n.Make}
+	t := Transition{Generation: s.Set.Generation, Replicas: s.Set.Replicas, Make: n.Make}
 	t.Operation, t.Why, t.Actor, t.Since, t.Deadline = contract.OperationReplicate, why, s.actor(), now,
 		now.Add(deadline(n, s.grace()))
 	if n.Make > 0 {

@@ -17,6 +17,10 @@ func (s *State) scaling(r contract.RequestReport) {
 		return
 	}
 	if entity.Newer(s.Set.ResourceVersion, r.ResourceVersion) && s.scaledBy(r, *s.Set) {
+		if t := s.Open; t != nil && t.Generation == s.Set.Generation && t.Actor == "" {
+			t.Actor = r.Actor // the report came a moment after what it is about
+			s.Opened(&t.Transition)
+		}
 		return
 	}
 	s.Scale = &r

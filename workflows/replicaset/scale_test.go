@@ -2,6 +2,7 @@ package replicaset
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,6 +46,34 @@ func TestWhoScales(t *testing.T) {
 				step(s)
 			}
 			require.Equal(t, c.want, s.actor())
+		})
+	}
+}
+
+// TestWhoScalesIsKnownAMomentLate: the transition is open by then, which has the name, unless it is for something else.
+func TestWhoScalesIsKnownAMomentLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*State)
+		want   string
+	}{
+		"a moment":                     {func(*State) {}, "bob"},
+		"for another generation":       {func(s *State) { s.Open.Generation = 1 }, ""},
+		"by somebody who has asked":    {func(s *State) { s.Open.Actor = "eve" }, "eve"},
+		"and the transition has ended": {func(s *State) { s.Open = nil }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settledState(1)
+			s.observeSet(contract.ReplicaSetObservation{UID: me, ResourceVersion: "2", Generation: 2, Replicas: 3})
+			open, _ := s.transition(s.needs(), "another specification", time.Now())
+			require.Empty(t, open.Actor)
+			s.Open = &open
+			c.change(s)
+			s.scaling(contract.RequestReport{UID: me, ResourceVersion: "1", Operation: contract.OperationReplicate,
+				Replicas: 3, Actor: "bob"})
+			if s.Open != nil {
+				require.Equal(t, c.want, s.Open.Actor)
+			}
+			require.Equal(t, "bob", s.actor())
 		})
 	}
 }

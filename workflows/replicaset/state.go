@@ -59,6 +59,8 @@ type State struct {
 // Transition is an open child workflow.
 type Transition struct {
 	entity.Transition
+	// Generation is the set's when it was opened; 0 where it was opened before this was kept.
+	Generation int64 `json:"generation,omitempty"`
 	// Replicas is how many it is to lead to; From and Make are the ordinals that it gives out.
 	Replicas int `json:"replicas"`
 	From     int `json:"from,omitempty"`
