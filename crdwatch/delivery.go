@@ -43,6 +43,8 @@ type Start struct {
 // Queue takes what is to be delivered.
 type Queue interface {
 	Put(d Delivery)
+	// Holds says that something waits to be delivered to a workflow.
+	Holds(workflow string) bool
 }
 
 // Sender hands a delivery to Temporal. It returns nil when the workflow has it, or does not run and is not to be

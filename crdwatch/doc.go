@@ -20,6 +20,7 @@
 //	ends.go         whose end was sent since the last resync
 //	census.go       when to resync: as many workflows run as there are objects
 //	delivery.go     an observation on its way
+//	throttle.go     how fast that goes out which has not changed
 //	outbox.go       one serial queue per workflow; an object's newest observation wins, retried until Temporal takes it
 //	turns.go        which workflow is next: changes first, resyncs behind, namespaces in turn
 //	lately.go       what was sent in the last minutes

@@ -159,6 +159,8 @@ type inOrder []string
 
 func (q *inOrder) Put(d Delivery) { *q = append(*q, d.Workflow) }
 
+func (q *inOrder) Holds(string) bool { return false }
+
 // TestANewLeaderSendsWhatWasChangedLastFirst: a VM that was made while nobody led does not wait for all others.
 func TestANewLeaderSendsWhatWasChangedLastFirst(t *testing.T) {
 	d := newTestDiffer(t)

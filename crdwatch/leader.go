@@ -27,22 +27,23 @@ type Leader struct {
 // how many objects a second are looked at that have not changed.
 func NewLeader(o Options, m *Metrics, i *Informers, q Queue, resync rate.Limit) *Leader {
 	d := newDiffer(i, q, m)
-	return &Leader{differ: d, updater: newUpdater(o.Temporal, d.entities.workflowTypes(), o.Log), resyncer: &resyncer{
+	r := &resyncer{
 		differ: d, informers: i, apiServer: apiServer{o.Kubernetes, o.KubeVirt}, temporal: o.Temporal, log: o.Log,
 		limiter: rate.NewLimiter(resync, 1), again: make(chan struct{}, 1),
-	}}
+	}
+	r.throttle = throttle{limiter: r.limiter, takenIn: r.takenIn, log: o.Log}
+	return &Leader{differ: d, updater: newUpdater(o.Temporal, d.entities.workflowTypes(), o.Log), resyncer: r}
 }
 
-// run sends everything that has not been sent yet, then what was missed, and brings what runs to the logic of this
-// release, until ctx ends.
+// run sends everything that has not been sent yet, then what was missed, and meanwhile brings what runs to the logic of
+// this release, until ctx ends.
 func (l *Leader) run(ctx context.Context) {
-	if l.SendAll(ctx) != nil {
-		return
-	}
 	var updating sync.WaitGroup
+	defer updating.Wait()
 	updating.Go(func() { l.updater.run(ctx) })
-	l.resyncer.run(ctx)
-	updating.Wait()
+	if l.SendAll(ctx) == nil {
+		l.resyncer.run(ctx)
+	}
 }
 
 // SendAll sends everything that has not been sent yet.

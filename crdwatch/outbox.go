@@ -95,6 +95,13 @@ func (o *Outbox) put(d *Delivery) {
 	o.metrics.depth.Inc()
 }
 
+// Holds says that something waits to be delivered to a workflow.
+func (o *Outbox) Holds(workflow string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.pending[workflow]) > 0
+}
+
 // oldest is since when the delivery waits that has waited for longest, in seconds since 1970; 0: none waits.
 func (o *Outbox) oldest() float64 {
 	o.mu.Lock()

@@ -35,9 +35,10 @@ type resyncer struct {
 	informers *Informers
 	apiServer
 	temporal client.Client
-	// limiter is how fast objects are looked at that have not changed.
-	limiter *rate.Limiter
-	census  census
+	// limiter is how fast objects are looked at that have not changed, and throttle how fast they are sent.
+	limiter  *rate.Limiter
+	throttle throttle
+	census   census
 	// again asks for everything to be sent once more.
 	again chan struct{}
 	log   zerolog.Logger
@@ -125,7 +126,11 @@ func (r *resyncer) sendAll(ctx context.Context) error {
 		}
 	}
 	for _, pod := range newestFirst(list[*corev1.Pod](r.informers.Pods)) {
-		if err := r.limiter.Wait(ctx); err != nil {
+		ref := observe.Owner(pod)
+		if ref == nil {
+			continue // somebody else's
+		}
+		if err := r.throttle.wait(ctx, contract.VMIID(pod.Namespace, ref.Name)); err != nil {
 			return err
 		}
 		r.differ.pod(cache.MetaObjectToName(pod).String(), resync)
@@ -139,7 +144,7 @@ func (e *entity[T, O]) sendAll(ctx context.Context, r *resyncer) error {
 		if !e.open(o) {
 			continue
 		}
-		if err := r.limiter.Wait(ctx); err != nil {
+		if err := r.throttle.wait(ctx, e.id(o.GetNamespace(), o.GetName())); err != nil {
 			return err
 		}
 		e.changed(r.differ, cache.MetaObjectToName(o).String(), resync)

@@ -227,6 +227,11 @@ func (q *queue) Put(d crdwatch.Delivery) {
 	*q = append(*q, waiting{Delivery: &d})
 }
 
+// Holds says that something waits for a workflow.
+func (q *queue) Holds(workflow string) bool {
+	return slices.ContainsFunc(*q, func(w waiting) bool { return w.Workflow == workflow })
+}
+
 // still is an informer that never runs: it holds what it is given, and who wants to hear of it.
 type still struct {
 	cache.SharedIndexInformer
