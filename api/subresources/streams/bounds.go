@@ -33,11 +33,14 @@ func (s *Streams) acquire(kind string, r *subresources.Request) (done func(), er
 	s.all.Add(1)
 	open := s.open.WithLabelValues(kind)
 	open.Inc()
+	guest := connection{kind, r.Namespace, r.Name}
+	s.guests.add(guest, 1)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		release()
 		open.Dec()
+		s.guests.add(guest, -1)
 		s.all.Done()
 	}, nil
 }

@@ -80,6 +80,7 @@ type Streams struct {
 
 	mu       sync.Mutex
 	ended    bool
+	guests   connections
 	inFlight inflight.Limit // streams
 	reads    inflight.Limit
 	ctx      context.Context //nolint:containedctx // a stream outlives its request's deadline, but not this process
@@ -92,7 +93,7 @@ func New(o Options) *Streams {
 	o.Bounds.fill()
 	s := &Streams{Options: o, open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "virtflow_streams", Help: "Open streams to guests, by subresource.",
-	}, []string{"subresource"})}
+	}, []string{"subresource"}), guests: newConnections(o.Registry)}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	if o.Registry != nil {
 		o.Registry.MustRegister(s.open)
