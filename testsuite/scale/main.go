@@ -31,6 +31,8 @@ type options struct {
 	Patience time.Duration // how long the slowest of a step may take
 	KubeVirt bool          `json:",omitempty"` // loads KubeVirt's own controllers, not virtflow
 	VMIs     bool          // makes VMIs by themselves instead of VMs
+	Boot     time.Duration `json:",omitempty"` // how long a guest takes until it runs
+	Failures float64       `json:",omitempty"` // the part of all attempts to start a guest that fail
 	Replace  bool          // deletes all VMIs of VMs, too
 	Idle     time.Duration `json:",omitempty"` // how long all VMs run with nothing asked for
 	Restarts bool          // kills each program while all VMs run
@@ -40,6 +42,9 @@ type options struct {
 	Audit    string        // the API server's audit log
 	Out      string        // file for what was measured
 }
+
+// mostBoot is less than the control worker gives a node for an attempt.
+const mostBoot = 25 * time.Second
 
 func command() *cobra.Command {
 	var temporal temporalclient.Options
@@ -59,6 +64,9 @@ func command() *cobra.Command {
 			f.BoolVar(&o.KubeVirt, "kubevirt", false,
 				"load KubeVirt's own controllers (make kubevirt) instead of virtflow: virt-handler is simulated, too")
 			f.BoolVar(&o.VMIs, "vmis", false, "make VMIs by themselves instead of VMs")
+			f.DurationVar(&o.Boot, "boot", 0, "how long a guest takes until it runs")
+			f.Float64Var(&o.Failures, "failures", 0,
+				"the part of all attempts to start a guest that fail, as 0.1: each is tried again")
 			f.BoolVar(&o.Replace, "replace", true, "delete all VMIs, and wait until all VMs run again")
 			f.DurationVar(&o.Idle, "idle", 0, "let all VMs run for so long with nothing asked for, and see what it costs")
 			f.BoolVar(&o.Restarts, "restarts", false,
@@ -75,8 +83,11 @@ func command() *cobra.Command {
 				return errors.New("--count, --rest, --capacity, --in-hand and --nodes are at least 1, and " +
 					"--rate and --idle are not negative")
 			}
-			if o.KubeVirt && o.Restarts {
-				return errors.New("--restarts kills virtflow's programs, which --kubevirt does without")
+			if o.Boot < 0 || o.Boot > mostBoot || o.Failures < 0 || o.Failures > 0.5 {
+				return fmt.Errorf("--boot is between 0 and %s, and --failures between 0 and 0.5", mostBoot)
+			}
+			if o.KubeVirt && (o.Restarts || o.Boot > 0 || o.Failures > 0) {
+				return errors.New("--restarts, --boot and --failures do not go with --kubevirt")
 			}
 			if _, err := os.Stat(o.Audit); err != nil {
 				return fmt.Errorf("--audit-log: requests are counted from it: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -37,7 +38,7 @@ func (v virtflow) serve(_, _ context.Context, node string) error {
 	w := worker.New(v.temporal, contract.NodeTaskQueue(node), worker.Options{
 		MaxConcurrentActivityTaskPollers: 2, DisableWorkflowWorker: true,
 	})
-	n := simulated{name: node}
+	n := simulated{name: node, boot: v.Boot, failures: v.Failures}
 	w.RegisterActivityWithOptions(n.start, activity.RegisterOptions{Name: contract.ActivityStartDomain})
 	w.RegisterActivityWithOptions(n.report, activity.RegisterOptions{Name: contract.ActivityReportNode})
 	if err := w.Start(); err != nil {
@@ -145,7 +146,14 @@ func (s *stage) nothingLost(ctx context.Context, of string, rest map[string]int)
 }
 
 // simulated is what a node's worker answers.
-type simulated struct{ name string }
+type simulated struct {
+	name     string
+	boot     time.Duration // how long it takes until a guest runs
+	failures float64       // the part of all attempts to start one that fail
+}
+
+// errSimulated is tried again, as what goes wrong in a launcher now and then is.
+var errSimulated = errors.New("simulated: the guest cannot be started this time")
 
 func (n simulated) report(context.Context) (contract.ReportNodeResult, error) {
 	return contract.ReportNodeResult{Report: contract.NodeReport{
@@ -157,7 +165,15 @@ func (n simulated) report(context.Context) (contract.ReportNodeResult, error) {
 	}}, nil
 }
 
-func (n simulated) start(_ context.Context, in contract.StartDomainInput) (contract.StartDomainResult, error) {
+func (n simulated) start(ctx context.Context, in contract.StartDomainInput) (contract.StartDomainResult, error) {
+	select {
+	case <-ctx.Done():
+		return contract.StartDomainResult{}, ctx.Err()
+	case <-time.After(n.boot):
+	}
+	if rand.Float64() < n.failures { //nolint:gosec // which one fails is no secret
+		return contract.StartDomainResult{}, errSimulated
+	}
 	return contract.StartDomainResult{Domain: contract.DomainObservation{
 		PodUID: in.Pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2",
 		GuestMemory: 64 << 20,
