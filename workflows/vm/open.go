@@ -92,9 +92,7 @@ func (s *State) correct(r contract.TransitionResult) bool {
 		changed = true
 	}
 	if r.VMI != nil && (s.VMI == nil || s.VMI.UID != r.VMI.UID || s.VMI.ResourceVersion != r.VMI.ResourceVersion) {
-		was := s.VMI
-		s.VMI = r.VMI
-		s.believeClaims(was, *r.VMI, false)
+		s.readVMI(r.VMI)
 		changed = true
 	}
 	return changed

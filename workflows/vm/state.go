@@ -209,9 +209,14 @@ func (s *State) read(r contract.ReadVMResult) {
 		s.VMI = entity.Absent(s.VMI)
 		return
 	}
+	s.readVMI(r.VMI)
+}
+
+// readVMI takes an instance that an activity has read, which knows nothing of its claims.
+func (s *State) readVMI(o *contract.VMIObservation) {
 	was := s.VMI
-	s.VMI = r.VMI
-	s.believeClaims(was, *r.VMI, false)
+	s.VMI = o
+	s.believeClaims(was, *o, false)
 }
 
 // observeVMI folds what crdwatch saw of the VMI of this name. One that another VM controls does not count.

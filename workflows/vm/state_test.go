@@ -130,6 +130,35 @@ func TestOlderMemoryIsCorrected(t *testing.T) {
 	require.NotEqual(t, entity.ActOpen, s.decide(now).Action, "it is held")
 }
 
+// TestAnInstanceThatWasReadKeepsItsClaims: an activity reads the instance itself, crdwatch alone its claims.
+func TestAnInstanceThatWasReadKeepsItsClaims(t *testing.T) {
+	vm := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always",
+		Finalizers: []string{contract.FinalizerVM}}
+	seen := contract.VMIObservation{UID: "i", ResourceVersion: "8", OwnerUID: "vm", Phase: "Running",
+		Claims: []contract.VolumeClaim{{Volume: "data", Claim: "c"}}, ClaimsVersion: "7"}
+	now := contract.VMIObservation{UID: "i", ResourceVersion: "9", OwnerUID: "vm", Phase: "Running"}
+	another := now
+	another.UID = "j"
+	for name, take := range map[string]func(*State, contract.VMIObservation){
+		"by a read": func(s *State, o contract.VMIObservation) { s.read(contract.ReadVMResult{VM: &vm, VMI: &o}) },
+		"by a refusal": func(s *State, o contract.VMIObservation) {
+			require.True(t, s.correct(contract.TransitionResult{VMI: &o}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{}
+			s.observeVM(vm)
+			s.observeVMI(seen)
+			take(&s, now)
+			require.Equal(t, "9", s.VMI.ResourceVersion)
+			require.Equal(t, seen.Claims, s.VMI.Claims)
+			require.Equal(t, "7", s.VMI.ClaimsVersion)
+			take(&s, another)
+			require.Empty(t, s.VMI.Claims, "those are of another instance")
+		})
+	}
+}
+
 // TestAHoldThatMemoryLacksIsRead before anything is decided or written: an older copy of the history has forgotten it,
 // and no new epoch has begun yet. One that was released here is only not written yet.
 func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
