@@ -40,7 +40,7 @@ func TestFileSystemsOfTheGuest(t *testing.T) {
 	first.shell(`mkdir -p /data /settings; mount -t virtiofs data /data && mount -t virtiofs settings /settings; ` +
 		`echo "found:$(cat /data/found)"; echo of-the-guest >/data/made; echo "made:$?"; ` +
 		`until grep -q second /settings/key; do sleep 1; done; echo "settings:$(cat /settings/key)"; ` +
-		`until test -e /data/of-another; do sleep 1; done; echo "another:$(cat /data/of-another)"`)
+		`until grep -qs second /data/of-another; do sleep 1; done; echo "another:$(cat /data/of-another)"`)
 	first.says("found:of the host")
 	first.says("made:0")
 	made, err := os.Stat(filepath.Join(dir, "made"))
