@@ -40,8 +40,10 @@ func (s temporalSender) Send(ctx context.Context, d *Delivery) error {
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		StaticSummary:         d.Start.Summary,
 		TypedSearchAttributes: searchAttributes(d.Start.Search),
-		// Its activities inherit it.
-		Priority: temporal.Priority{FairnessKey: contract.FairnessKey(d.Start.Input.Namespace, d.Start.Type)},
+		Priority: temporal.Priority{ // its activities inherit it
+			PriorityKey: contract.PriorityKey(d.Start.Input.Namespace),
+			FairnessKey: contract.FairnessKey(d.Start.Input.Namespace, d.Start.Type),
+		},
 	}, d.Start.Type, d.Start.Input)
 	if err != nil {
 		return fmt.Errorf("signalling, or starting with the signal: %w", err)

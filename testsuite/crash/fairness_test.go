@@ -18,7 +18,7 @@ import (
 
 // mass is how many VMs one tenant starts at once, and then stops, and overtaken how many of those another tenant's
 // single stop may wait for. Without fairness keys it waits for a quarter to a third. begun is how many of the many may
-// have an instance that does not run yet.
+// have an instance that does not run yet: 194 of them did when all of a namespace took turns by one key.
 const mass, overtaken, begun = 200, mass / 8, mass / 4
 
 // TestNamespacesTakeTurns: while one namespace has asked for many starts at once, or stops, and most of them wait in
@@ -70,8 +70,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	until(t, 5*time.Minute, "all of the many run", func() error {
 		made := l.machine.total(many.namespace)
 		most = max(most, made.instances-made.domains)
-		if made.domains < mass {
-			return fmt.Errorf("%d run", made.domains)
+		if n := l.machine.domains(many.namespace); n < mass {
+			return fmt.Errorf("%d run", n)
 		}
 		return nil
 	})

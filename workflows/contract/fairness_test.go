@@ -7,21 +7,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What Temporal's server takes: "fairness key length exceeds limit" is the answer to more.
+// longestFairnessKey is in bytes: Temporal's server refuses more.
 const longestFairnessKey = 64
 
 func TestFairnessKeys(t *testing.T) {
-	owners := map[string]string{} // namespaces whose names look like another one's keys are none
-	for _, namespace := range []string{"", "a", "b", "a-a", strings.Repeat("n", 63)} {
-		for kind, workflow := range map[string]string{
-			"entity": WorkflowVM, "transition": WorkflowStartVM, "instance": WorkflowVMI,
-		} {
-			key := FairnessKey(namespace, workflow)
-			require.LessOrEqual(t, len(key), longestFairnessKey)
-			require.Empty(t, owners[key], "key %q of the %s in %q", key, kind, namespace)
-			owners[key] = kind + " in " + namespace
-		}
-		require.Equal(t, FairnessKey(namespace, WorkflowStartVM), FairnessKey(namespace, WorkflowStopVM))
-		require.Equal(t, namespace, FairnessKey(namespace, WorkflowReplicaSet))
+	marks := map[string]string{
+		WorkflowVM: "", WorkflowReplicaSet: "", WorkflowNode: "", WorkflowAdmission: "", WorkflowWorkloadUpdate: "",
+		WorkflowFencingToken: "",
+		WorkflowStartVM:      ":", WorkflowStopVM: ":", WorkflowRestartVM: ":", WorkflowReplicate: ":",
+		WorkflowDrain: ":", WorkflowMigration: ":",
+		WorkflowVMI: "/",
 	}
+	for _, workflow := range WorkflowTypes() {
+		mark, decided := marks[workflow]
+		require.True(t, decided, "with what %s takes turns", workflow)
+		// No namespace's name begins with a mark.
+		for _, namespace := range []string{"", "a", strings.Repeat("n", 63)} {
+			key := FairnessKey(namespace, workflow)
+			require.Equal(t, mark+namespace, key)
+			require.LessOrEqual(t, len(key), longestFairnessKey)
+		}
+	}
+}
+
+func TestWhatBelongsToNoNamespaceGoesFirst(t *testing.T) {
+	const byDefault = 3 // Temporal's, of 1 to 5, where 1 goes first
+	require.Positive(t, PriorityKey(""))
+	require.Less(t, PriorityKey(""), byDefault)
+	require.Zero(t, PriorityKey("a"))
 }

@@ -73,7 +73,10 @@ func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening)
 				strings.TrimPrefix(o.Object.Namespace+"/"+o.Object.Name, "/"), open.Why)),
 			TypedSearchAttributes:    open.attributes(o.Object),
 			WorkflowExecutionTimeout: open.limit(workflow.Now(ctx)),
-			Priority:                 temporal.Priority{FairnessKey: contract.FairnessKey(o.Object.Namespace, o.Type)},
+			Priority: temporal.Priority{
+				PriorityKey: contract.PriorityKey(o.Object.Namespace),
+				FairnessKey: contract.FairnessKey(o.Object.Namespace, o.Type),
+			},
 		}))
 		child := workflow.ExecuteChildWorkflow(cctx, o.Type, o.Input)
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
