@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -66,10 +67,16 @@ func main() {
 	config := flag.String("config", "../../temporal-dev.yaml", "configuration of the server")
 	singles := flag.Int("singles", 30, "starts one after the other")
 	many := flag.Int("many", 100, "starts at once")
+	only := flag.String("only", "", "measures the variants whose names contain this")
 	flag.Parse()
 	table := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "variant\tp50 of one\tall at once: rate\tp50\tserver CPU each\tserver CPU idle")
-	for _, v := range variants() {
+	chosen := slices.DeleteFunc(variants(), func(v variant) bool { return !strings.Contains(v.name, *only) })
+	if len(chosen) == 0 {
+		fmt.Fprintf(os.Stderr, "bench: --only: no variant's name contains %q\n", *only)
+		os.Exit(2)
+	}
+	for _, v := range chosen {
 		r, err := measure(context.Background(), *server, *config, v, *singles, *many)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", v.name, err)
