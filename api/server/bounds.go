@@ -33,8 +33,8 @@ const (
 	bodiesEach  = maxBodies / 4
 	partsEach   = maxParts / 2
 	// reviewWait is how long a review waits for others, in all, before it is turned away: the API server itself gives
-	// up after five seconds.
-	reviewWait = 4 * time.Second
+	// up after ten seconds.
+	reviewWait = 9 * time.Second
 )
 
 var errBusy = errors.New("too many admission reviews at once")
