@@ -16,6 +16,8 @@ func complain(t *testing.T, w *world.World) {
 		t.Log("\n" + w.Trace())
 	}
 	if len(w.Broken) > 0 {
+		// What came of a race may not come again.
+		t.Logf("how it began:\n%.60000s", w.Trace())
 		t.Errorf("%s\nrun it alone: VIRTFLOW_MATRIX=whole VIRTFLOW_TRACE=1 go test ./testsuite/world -run '%s' -count 1", strings.Join(w.Broken, "\n"), pattern(t.Name()))
 	}
 }
