@@ -268,11 +268,11 @@ func (s *State) believe(now *contract.MigrationObservation) {
 	s.Stale = s.Stale || s.behind(now)
 }
 
-// behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing: its
-// memory is that of an older copy.
+// behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing, or
+// another time: its memory is that of an older copy, or an observation from before the end has begun it.
 func (s *State) behind(now *contract.MigrationObservation) bool {
 	return slices.ContainsFunc(now.PhaseTimes, func(t contract.PhaseTime) bool {
-		return s.phaseTime(Phase(t.Phase)).IsZero()
+		return !s.phaseTime(Phase(t.Phase)).Equal(t.Time)
 	})
 }
 

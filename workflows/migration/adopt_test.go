@@ -160,6 +160,35 @@ func TestALateObservationBringsNothingBack(t *testing.T) {
 	require.True(t, s.Over)
 }
 
+// TestALateObservationOverwritesNothing: a run that it begins after the end meets, before it writes for the first time,
+// news of how the migration ended, or an instance that has ended as well.
+func TestALateObservationOverwritesNothing(t *testing.T) {
+	for name, prepare := range map[string]func(*rig){
+		"the end is observed": func(r *rig) { r.at(500*time.Millisecond, r.observe) },
+		"the end is met":      func(*rig) {},
+		"the same end":        func(r *rig) { r.vmi.Phase = "Succeeded" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			late := r.vmim
+			late.ResourceVersion = r.next()
+			at := r.env.Now().Add(-time.Minute)
+			r.vmim.Phase, r.vmim.PhaseTimes = contract.MigrationFailed, []contract.PhaseTime{
+				{Phase: contract.MigrationPending, Time: at}, {Phase: contract.MigrationFailed, Time: at}}
+			r.vmim.Finalizers, r.vmim.ResourceVersion = nil, r.next()
+			r.admit = func(contract.AdmissionRequest) *contract.AdmissionObservation { return nil } // it has ended
+			ended := r.vmim
+			prepare(r)
+			r.at(0, func() { r.env.SignalWorkflow(contract.SignalObserveMigration, late) })
+			r.at(time.Hour, r.env.CancelWorkflow) // it would wait for its turn for ever
+			r.again(nil)
+			require.Zero(t, r.patches)
+			require.Equal(t, ended.PhaseTimes, r.vmim.PhaseTimes)
+			require.Equal(t, 1, r.count(contract.ActivityReadMigration))
+		})
+	}
+}
+
 // TestAPodAloneStartsNothing: its migration is long gone.
 func TestAPodAloneStartsNothing(t *testing.T) {
 	r := newRig(t)

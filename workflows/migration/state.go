@@ -183,6 +183,7 @@ func (s *State) observeMigration(o contract.MigrationObservation) {
 		return
 	}
 	s.VMIM, s.Next = entity.Track(s.VMIM, s.Next, o, again)
+	s.Stale = s.Stale || s.behind(s.VMIM)
 }
 
 // observePod folds what crdwatch saw of a pod that a migration was made for.
