@@ -74,7 +74,8 @@ func command() *cobra.Command {
 			f.StringVar(&o.Resume, "resume", "",
 				"go on with the VMs in this namespace, which a run with --keep has left or one that was cut off: none "+
 					"are made, nor replaced")
-			f.BoolVar(&o.Keep, "keep", false, "leave the VMs there at the end (the simulated nodes go)")
+			f.BoolVar(&o.Keep, "keep", false, "leave the VMs and the simulated nodes there at the end, to go on with "+
+				"--resume within five minutes: then Kubernetes takes the pods of such nodes for lost")
 			f.StringVar(&o.System, "system", "virtflow", "namespace that virtflow runs in")
 			f.StringVar(&o.Out, "out", "", "a file for what was measured, as JSON (make scale-plots draws it)")
 			f.StringVar(&o.Audit, "audit-log", "", "the API server's audit log")

@@ -297,15 +297,17 @@ func (r *run) schedulable(ctx context.Context) error {
 	return nil
 }
 
-// clean takes the namespaces away, while the simulated nodes still end their pods, and then the nodes.
+// clean takes the namespaces away, while the simulated nodes still end their pods, and then the nodes. What is kept
+// keeps its nodes: Kubernetes ends the pods of a node that is gone.
 func (r *run) clean(life context.Context) {
+	if r.Keep {
+		return
+	}
 	ctx, cancel := context.WithTimeout(life, 5*time.Minute)
 	defer cancel()
-	if !r.Keep {
-		for _, s := range r.stages {
-			if err := r.removeNamespace(ctx, s.namespace); err != nil {
-				fmt.Fprintln(os.Stderr, "scale:", err)
-			}
+	for _, s := range r.stages {
+		if err := r.removeNamespace(ctx, s.namespace); err != nil {
+			fmt.Fprintln(os.Stderr, "scale:", err)
 		}
 	}
 	r.removeNodes(ctx)
