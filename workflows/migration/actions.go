@@ -249,7 +249,8 @@ func (e *migration) write(ctx workflow.Context, finalizers *[]string) error {
 	}
 	err = entity.Wrote(&s.StatusWrites, entity.Patch[contract.MigrationStatus, contract.MigrationObservation]{
 		Kind: "VirtualMachineInstanceMigration", UID: s.Object.UID, Version: in.ResourceVersion, Status: in.Status,
-		Seen: &s.VMIM, Believe: s.believe, Observe: s.observeMigration,
+		Seen: &s.VMIM, Believe: s.believe,
+		Observe: func(o contract.MigrationObservation) { s.observeMigration(o, workflow.Now(ctx)) },
 		Written: func() {
 			s.Announced.Note(in.Events)
 			s.StatsWritten = s.StatsWritten || in.Stats != nil
@@ -271,9 +272,13 @@ func (s *State) believe(now *contract.MigrationObservation) {
 // behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing, or
 // another time: its memory is that of an older copy, or an observation from before the end has begun it.
 func (s *State) behind(now *contract.MigrationObservation) bool {
-	return slices.ContainsFunc(now.PhaseTimes, func(t contract.PhaseTime) bool {
-		return !s.phaseTime(Phase(t.Phase)).Equal(t.Time)
-	})
+	known := func(t contract.PhaseTime) bool {
+		return slices.ContainsFunc(s.PhaseTimes, func(k contract.PhaseTime) bool {
+			return k.Phase == t.Phase && k.Time.Equal(t.Time)
+		})
+	}
+	return now.Final() && !s.Phase.Final() ||
+		slices.ContainsFunc(now.PhaseTimes, func(t contract.PhaseTime) bool { return !known(t) })
 }
 
 // pod is that of one end.

@@ -51,8 +51,12 @@ func (s *State) read(r contract.ReadMigrationResult) {
 	}
 	s.Stale = false
 	s.Next = entity.StillNext(s.Next, r.Migration)
-	if again = again && len(s.Open) == 0; again {
+	ended := r.Migration != nil && r.Migration.Final() && !s.Begun && s.Proof == nil // whatever a node still does
+	if again = again && (ended || len(s.Open) == 0); again {
 		s.forget(r.Migration)
+	}
+	if s.Over {
+		return
 	}
 	s.OutcomeUnknown = s.Phase != PhaseUnset && !s.Phase.Final()
 	s.VMIGone = r.VMI == nil || s.VMI.UID != "" && s.VMI.UID != r.VMI.UID

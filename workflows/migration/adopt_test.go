@@ -152,7 +152,8 @@ func TestALateObservationBringsNothingBack(t *testing.T) {
 	var s State
 	s.adopt(contract.MigrationObservation{UID: "m", VMIName: "vmi", ResourceVersion: "1", CreatedAt: at})
 	require.False(t, s.Stale)
-	s.Claim.Missing = true // and the instance that was asked does not answer
+	s.Claim.Missing = true      // and the instance that was asked does not answer
+	s.Open = []action{actOffer} // which a node still makes
 	s.read(contract.ReadMigrationResult{Migration: &contract.MigrationObservation{UID: "m", VMIName: "vmi",
 		ResourceVersion: "3", CreatedAt: at, Phase: contract.MigrationFailed, PhaseTimes: []contract.PhaseTime{
 			{Phase: contract.MigrationPending, Time: at}, {Phase: contract.MigrationFailed, Time: at}}}})
@@ -160,31 +161,50 @@ func TestALateObservationBringsNothingBack(t *testing.T) {
 	require.True(t, s.Over)
 }
 
-// TestALateObservationOverwritesNothing: a run that it begins after the end meets, before it writes for the first time,
-// news of how the migration ended, or an instance that has ended as well.
+// TestALateObservationOverwritesNothing: a run that it begins after the end writes nothing, moves nothing, and keeps
+// nobody from moving the guest, whatever it meets first.
 func TestALateObservationOverwritesNothing(t *testing.T) {
-	for name, prepare := range map[string]func(*rig){
-		"the end is observed": func(r *rig) { r.at(500*time.Millisecond, r.observe) },
-		"the end is met":      func(*rig) {},
-		"the same end":        func(r *rig) { r.vmi.Phase = "Succeeded" },
+	waits := func(contract.AdmissionRequest) *contract.AdmissionObservation { return nil }
+	for name, c := range map[string]struct {
+		age     time.Duration // of the object
+		prepare func(*rig)
+		claims  bool
+	}{
+		"it is old": {age: time.Minute, prepare: func(*rig) {}},
+		"the end is observed": {claims: true, prepare: func(r *rig) {
+			r.admit = waits
+			r.at(500*time.Millisecond, r.observe)
+		}},
+		"the end is met": {claims: true, prepare: func(r *rig) { r.admit = waits }},
+		"the same end":   {claims: true, prepare: func(r *rig) { r.admit, r.vmi.Phase = waits, "Succeeded" }},
+		"it may begin":   {claims: true, prepare: func(*rig) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
+			r.vmim.CreatedAt = r.env.Now().Add(-c.age)
 			late := r.vmim
 			late.ResourceVersion = r.next()
-			at := r.env.Now().Add(-time.Minute)
+			at := r.env.Now().Add(-time.Second).Truncate(time.Second)
 			r.vmim.Phase, r.vmim.PhaseTimes = contract.MigrationFailed, []contract.PhaseTime{
 				{Phase: contract.MigrationPending, Time: at}, {Phase: contract.MigrationFailed, Time: at}}
 			r.vmim.Finalizers, r.vmim.ResourceVersion = nil, r.next()
-			r.admit = func(contract.AdmissionRequest) *contract.AdmissionObservation { return nil } // it has ended
 			ended := r.vmim
-			prepare(r)
+			c.prepare(r)
 			r.at(0, func() { r.env.SignalWorkflow(contract.SignalObserveMigration, late) })
-			r.at(time.Hour, r.env.CancelWorkflow) // it would wait for its turn for ever
+			r.at(time.Hour, func() {
+				require.Failf(t, "it waits for ever", "it has written %d times", r.patches)
+				r.env.CancelWorkflow()
+			})
 			r.again(nil)
 			require.Zero(t, r.patches)
 			require.Equal(t, ended.PhaseTimes, r.vmim.PhaseTimes)
 			require.Equal(t, 1, r.count(contract.ActivityReadMigration))
+			require.Empty(t, r.moves)
+			require.Nil(t, r.pods["t"])
+			require.Equal(t, c.claims, len(r.claims) > 0)
+			if c.claims {
+				require.Equal(t, contract.StageStayed, r.claims[len(r.claims)-1].Stage)
+			}
 		})
 	}
 }

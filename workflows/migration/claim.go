@@ -87,6 +87,8 @@ func (s *State) observeClaim(o contract.ClaimObservation) {
 // stage is the one to be claimed.
 func (s *State) stage() contract.MigrationStage {
 	switch {
+	case s.Over:
+		return contract.StageStayed
 	case s.Result == ResultMoved:
 		return contract.StageMoved
 	case s.Result == ResultStayed && s.Claim.Stage == "":

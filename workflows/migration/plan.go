@@ -79,6 +79,8 @@ func (s *State) choose(now time.Time) decision {
 	switch {
 	case s.VMIM == nil:
 		return s.decideOrphan(now)
+	case s.Over && s.Claim.Stage == contract.StageClaim:
+		return decision{Action: actClaim, Why: "it has ended, and keeps others from moving the guest"}
 	case s.Over && s.Next != nil:
 		return decision{Action: entity.ActNext, Why: "an object of the same name and another UID exists"}
 	case s.Over:

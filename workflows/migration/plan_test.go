@@ -17,8 +17,8 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // seen is a migration that was just observed.
 func seen() State {
 	s := State{Object: contract.Object{Namespace: "d", Name: "mig"}}
-	s.observeMigration(contract.MigrationObservation{UID: "m", ResourceVersion: "10", VMIName: "v",
-		Finalizers: []string{contract.FinalizerMigration}})
+	s.observeMigration(contract.MigrationObservation{UID: "m", ResourceVersion: "10", VMIName: "v", CreatedAt: noon,
+		Finalizers: []string{contract.FinalizerMigration}}, noon)
 	return s
 }
 
@@ -240,7 +240,7 @@ func TestOldNewsChangesNothing(t *testing.T) {
 	s.observeClaim(contract.ClaimObservation{Migration: "another", Sequence: 99, State: contract.ClaimRefused})
 	s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 6, Position: 3, Waiting: 4})
 	s.observeAdmission(contract.AdmissionObservation{Migration: "another", Sequence: 7})
-	s.observeMigration(contract.MigrationObservation{UID: "m", ResourceVersion: "9", Phase: "Failed"})
+	s.observeMigration(contract.MigrationObservation{UID: "m", ResourceVersion: "9", Phase: "Failed"}, time.Time{})
 	s.observePod(contract.PodObservation{UID: "x", Migration: "another", ResourceVersion: "3"})
 	require.True(t, entity.Same(was, s))
 }

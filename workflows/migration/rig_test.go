@@ -378,6 +378,9 @@ func (r *rig) createTargetPod(
 	_ context.Context, in contract.CreateTargetPodInput,
 ) (contract.CreateTargetPodResult, error) {
 	require.Equal(r.t, contract.Object{Namespace: "d", Name: "pod-s", UID: "s"}, in.Source)
+	if r.vmim.Final() {
+		return contract.CreateTargetPodResult{Refused: "the migration has ended"}, nil
+	}
 	r.created = append(r.created, in)
 	if r.quota != "" || r.refused != "" {
 		return contract.CreateTargetPodResult{Quota: r.quota, Refused: r.refused}, nil

@@ -173,12 +173,17 @@ func (e *End) see(o contract.PodObservation) bool {
 	return !entity.Same(was, e.Pod)
 }
 
+// lateAfter is how old an object without a status is whose first observation may come from before its end: what is true
+// is read then.
+const lateAfter = 10 * time.Second
+
 // observeMigration folds what crdwatch saw of the object.
-func (s *State) observeMigration(o contract.MigrationObservation) {
+func (s *State) observeMigration(o contract.MigrationObservation, now time.Time) {
 	again := s.HeardObject(o.Epoch)
 	if s.Object.UID == "" {
 		if s.Missed = o.Gone; !o.Gone {
 			s.adopt(o)
+			s.Stale = s.Stale || !s.Over && now.Sub(o.CreatedAt) > lateAfter
 		}
 		return
 	}

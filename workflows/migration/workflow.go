@@ -32,7 +32,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) (contract.Migration
 	}
 	e.loop = entity.NewLoop(ctx, e)
 	entity.OnSignal(e.loop, contract.SignalObserveMigration, func(o contract.MigrationObservation) {
-		e.state.observeMigration(o)
+		e.state.observeMigration(o, workflow.Now(ctx))
 	})
 	entity.OnSignal(e.loop, contract.SignalObservePod, func(o contract.PodObservation) { e.state.observePod(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveNode, func(o contract.NodeState) { e.state.observeNode(o) })
