@@ -8,17 +8,19 @@ import (
 	"github.com/virtflow/virtflow/testsuite/world"
 )
 
-// complain fails a case whose invariants are broken, and says how to run it alone. VIRTFLOW_TRACE=1 shows everything
-// that happened.
+// complain fails a case whose invariants are broken, shows how it began, and says how to run it alone. VIRTFLOW_TRACE=1
+// shows everything that happened.
 func complain(t *testing.T, w *world.World) {
 	t.Helper()
-	if os.Getenv("VIRTFLOW_TRACE") != "" {
+	switch {
+	case os.Getenv("VIRTFLOW_TRACE") != "":
 		t.Log("\n" + w.Trace())
+	case len(w.Broken) > 0: // what came of a race may not come again
+		t.Logf("\n%.60000s", w.Trace())
 	}
 	if len(w.Broken) > 0 {
-		// What came of a race may not come again.
-		t.Logf("how it began:\n%.60000s", w.Trace())
-		t.Errorf("%s\nrun it alone: VIRTFLOW_MATRIX=whole VIRTFLOW_TRACE=1 go test ./testsuite/world -run '%s' -count 1", strings.Join(w.Broken, "\n"), pattern(t.Name()))
+		t.Errorf("%s\nrun it alone: VIRTFLOW_MATRIX=whole VIRTFLOW_TRACE=1 go test ./testsuite/world -run '%s' -count 1",
+			strings.Join(w.Broken, "\n"), pattern(t.Name()))
 	}
 }
 

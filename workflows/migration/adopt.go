@@ -23,7 +23,7 @@ func (s *State) adopt(o contract.MigrationObservation) {
 	if s.Hold == nil {
 		s.Hold = entity.HoldShown(shown(o.Conditions, contract.ConditionHeld))
 	}
-	s.Over = s.Phase.Final() && len(s.ownFinalizers()) == 0
+	s.Over = o.Closed()
 	// One that says nothing yet has nothing: where that is not so, its instance, or a pod, says it. Nobody asks those
 	// about one that is to go, whose status may be older than what was begun.
 	s.Stale = s.Stale || !s.Over && (s.Phase != PhaseUnset || o.DeletionTimestamp != nil || s.Target.Pod != nil ||

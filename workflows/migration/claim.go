@@ -87,7 +87,7 @@ func (s *State) observeClaim(o contract.ClaimObservation) {
 // stage is the one to be claimed.
 func (s *State) stage() contract.MigrationStage {
 	switch {
-	case s.Over:
+	case s.Over: // what this run claimed was for nothing
 		return contract.StageStayed
 	case s.Result == ResultMoved:
 		return contract.StageMoved

@@ -15,8 +15,8 @@ type State struct {
 	VMIM   *contract.MigrationObservation `json:"vmim,omitempty"`
 	// Next is a newer incarnation of the name, adopted when this one's business has ended.
 	Next *contract.MigrationObservation `json:"next,omitempty"`
-	// Missed says that the object was gone before it was seen, and Over that it had ended by then and nothing of it was
-	// left.
+	// Missed says that the object was gone before it was seen, and Over that it had ended, and nothing of it was left,
+	// when what it says was believed: at first, or once it was read.
 	Missed bool `json:"missed,omitempty"`
 	Over   bool `json:"over,omitempty"`
 	// LookAt is when the object is looked for of which only a pod is known.
