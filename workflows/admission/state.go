@@ -12,7 +12,7 @@ const (
 	// listenFor is how long a queue that knows nothing, or may know too much, hears who runs before it admits anybody;
 	// shorter where it has heard of all that there are.
 	listenFor = 10 * time.Second
-	// endedKept bounds the memory of what has ended: signals that are late or come twice do not bring it back.
+	// endedKept bounds the memory of what has ended: what crdwatch says late or twice does not bring it back.
 	endedKept = 256
 )
 
@@ -111,12 +111,14 @@ func (s *State) entry(m contract.Object) *Entry {
 // request folds what a migration asks for.
 func (s *State) request(r contract.AdmissionRequest, now time.Time) {
 	switch {
-	case r.Migration.UID == "" || slices.Contains(s.Ended, r.Migration.UID):
+	case r.Migration.UID == "":
 		return
 	case r.Done:
 		s.end(r.Migration, now)
 		return
 	}
+	// Its workflow asks, so it has not ended for it, which tells when it has: what was said before was wrong, or undone.
+	s.Ended = entity.Without(s.Ended, r.Migration.UID)
 	e := s.entry(r.Migration)
 	e.Asked, e.Answer, e.Heard, e.Lost = true, true, now, time.Time{}
 	e.Priority, e.NotBefore = r.Priority, r.NotBefore
@@ -156,7 +158,10 @@ func (s *State) observe(o contract.QueuedMigration, now time.Time) {
 	if e := s.find(uid); e != nil && e.Version != "" && !entity.Newer(o.ResourceVersion, e.Version) {
 		return
 	}
-	s.displace(o.Migration, now)
+	if s.displaced(o, now) {
+		s.end(o.Migration, now)
+		return
+	}
 	e := s.entry(o.Migration)
 	e.Seen, e.Version, e.Heard = true, o.ResourceVersion, now
 	e.VMI = o.VMIName
@@ -207,14 +212,20 @@ func (s *State) refresh(now time.Time) {
 	}
 }
 
-// displace ends a migration of the same name: two objects of one name never exist at once.
-func (s *State) displace(by contract.Object, now time.Time) {
+// displaced ends an earlier migration of the same name, since two objects of one name never exist at once. It says that
+// a later one is known: then what is said comes late.
+func (s *State) displaced(by contract.QueuedMigration, now time.Time) bool {
 	for _, e := range slices.Clone(s.Entries) {
 		m := e.Migration
-		if m.Namespace == by.Namespace && m.Name == by.Name && m.UID != by.UID {
+		switch {
+		case m.Namespace != by.Migration.Namespace || m.Name != by.Migration.Name || m.UID == by.Migration.UID:
+		case e.Version != "" && !entity.Newer(by.ResourceVersion, e.Version):
+			return true
+		default:
 			s.end(m, now)
 		}
 	}
+	return false
 }
 
 // admit gives a migration its place.
@@ -227,10 +238,10 @@ func (s *State) admit(e *Entry, now time.Time, why string) {
 	}
 }
 
-// end takes a migration out, for good.
+// end takes a migration out, which only comes back if it asks.
 func (s *State) end(m contract.Object, now time.Time) {
 	s.drop(m.UID, now, "ended")
-	list := append(slices.Clone(s.Ended), m.UID)
+	list := append(entity.Without(s.Ended, m.UID), m.UID)
 	s.Ended = list[max(0, len(list)-endedKept):]
 }
 

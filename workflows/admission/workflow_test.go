@@ -153,6 +153,15 @@ func (r *rig) details() string {
 	return s.describe(r.env.Now())
 }
 
+// uids are those of the migrations that it knows.
+func (s State) uids() []string {
+	var out []string
+	for _, e := range s.Entries {
+		out = append(out, e.Migration.UID)
+	}
+	return out
+}
+
 // names are those of the migrations that it knows.
 func (r *rig) names() []string {
 	var out []string
@@ -270,7 +279,7 @@ func TestWhatComesTwiceOrLate(t *testing.T) {
 	r.at(3, func() { r.see("y", "n1", 2, 6); r.see("x", "n1", 2, 5, started) })
 	r.at(4, func() { require.Equal(t, []string{"x", "y"}, r.names()) })
 	r.at(20, func() { r.ask("x", "n1", done); r.ask("x", "n1", done) })
-	r.at(21, func() { r.ask("x", "n1"); r.see("x", "n1", 2, 4); r.see("x", "n1", 2, 7, ended) })
+	r.at(21, func() { r.see("x", "n1", 2, 4); r.see("x", "n1", 2, 7, ended); r.see("x", "n1", 2, 6) })
 	r.at(22, func() { require.Equal(t, []string{"y"}, r.names()) })
 	r.at(23, func() { r.ask("y", "n1") })        // the answer was lost
 	r.at(24, func() { r.ask("y", "n1", begun) }) // it was not
@@ -281,6 +290,7 @@ func TestWhatComesTwiceOrLate(t *testing.T) {
 		r.env.SignalWorkflow(contract.SignalObserveMigration, contract.QueuedMigration{})
 	})
 	r.run(30, contract.EntityInput{})
+	require.Equal(t, []string{"uid-x"}, r.state().Ended)
 	require.Equal(t, []string{"2 y 1/1", "20 y admitted", "23 y admitted", "24 y admitted", "25 y admitted"}, r.heard())
 }
 
@@ -295,6 +305,71 @@ func TestAnotherOfItsName(t *testing.T) {
 	r.run(20, contract.EntityInput{})
 	require.Equal(t, []string{"0 y 1/1", "5 y admitted"}, r.heard())
 	require.Equal(t, []string{"x", "y"}, r.names())
+}
+
+// TestAnEarlierOneOfItsName that is heard of late, since it went while nobody watched, takes nobody's place.
+func TestAnEarlierOneOfItsName(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	earlier := func(o *contract.QueuedMigration) { o.Migration.UID = "earlier" }
+	r.at(0, func() { r.see("r", "n1", 2, 1, started); r.see("x", "n1", 2, 7); r.ask("x", "n1") })
+	r.at(5, func() { r.see("x", "n1", 2, 5, earlier, started) })
+	r.at(10, func() { r.see("r", "n1", 1, 8, ended) })
+	r.at(15, func() { r.ask("x", "n1", done); r.see("x", "n1", 1, 6, earlier, started) })
+	r.run(20, contract.EntityInput{})
+	require.Equal(t, []string{"0 x 1/1", "10 x admitted"}, r.heard())
+	require.Empty(t, r.names(), "it had been told that the earlier one is gone")
+}
+
+// TestAnEarlierOneIsThereAgain, and the later one of its name is not: an older copy of etcd was put back.
+func TestAnEarlierOneIsThereAgain(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	earlier := func(o *contract.QueuedMigration) { o.Migration.UID = "earlier" }
+	r.at(0, func() { r.see("x", "n1", 1, 7); r.see("y", "n1", 1, 6) })
+	r.at(20, func() {
+		r.see("x", "n1", 2, 5, earlier, started, epoch(2))
+		r.see("y", "n1", 2, 4, epoch(2))
+		r.ask("y", "n1")
+	})
+	r.at(40, func() { require.ElementsMatch(t, []string{"earlier", "uid-y"}, r.state().uids()) })
+	r.at(50, func() { r.see("x", "n1", 1, 8, earlier, ended, epoch(2)) })
+	r.run(60, contract.EntityInput{})
+	heard := r.heard()
+	require.Equal(t, "50 y admitted", heard[len(heard)-1])
+	require.NotContains(t, heard[:len(heard)-1], "30 y admitted")
+}
+
+// TestOneThatAsksHasNotEnded, whatever was said of it: its status was set by hand, or what ended it was undone.
+func TestOneThatAsksHasNotEnded(t *testing.T) {
+	for name, end := range map[string]func(*rig){
+		"crdwatch said so":     func(r *rig) { r.see("x", "n1", 0, 2, ended) },
+		"its workflow said so": func(r *rig) { r.ask("x", "n1", done) },
+		"another has its name": func(r *rig) {
+			r.see("x", "n1", 1, 2, func(o *contract.QueuedMigration) { o.Migration.UID = "another" })
+			r.see("x", "n1", 1, 2, func(o *contract.QueuedMigration) { o.Migration.UID, o.Ended = "another", true })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.limits.Cluster = 1
+			r.at(0, func() { r.see("r", "n1", 2, 1, started); r.see("x", "n1", 2, 1); r.ask("x", "n1") })
+			r.at(2, func() { end(r) })
+			r.at(3, func() { r.see("x", "n1", 2, 1) })
+			r.at(3.5, func() { require.NotContains(t, r.state().uids(), "uid-x") })
+			r.at(4, func() { r.ask("x", "n1") })
+			r.at(10, func() { r.see("r", "n1", 1, 2, ended) })
+			r.at(12, func() { r.see("x", "n1", 1, 3, started) })
+			r.at(13, func() {
+				s := r.state()
+				require.True(t, s.find("uid-x") != nil && s.find("uid-x").Started, "what is seen of it counts again")
+			})
+			r.at(15, func() { r.ask("x", "n1", done); r.see("x", "n1", 0, 4, ended) })
+			r.run(20, contract.EntityInput{})
+			require.Equal(t, []string{"0 x 1/1", "4 x 1/1", "10 x admitted"}, r.heard())
+			require.Empty(t, r.state().uids())
+		})
+	}
 }
 
 // TestLimitsAreReadWhileSomebodyWaits, and count from then on.

@@ -86,14 +86,14 @@ func (s *State) countRead(now time.Time) {
 	s.Reads, s.ReadAt = s.Reads+1, now
 }
 
-// forget drops what was remembered, but for what people did, and for what was claimed: it may be old.
+// forget drops what was remembered, but for what people did, and for what was claimed and asked for: it may be old.
 func (s *State) forget(now *contract.MigrationObservation) {
 	n := State{
 		Object: s.Object, VMIM: s.VMIM, Next: s.Next, Manual: s.Manual, Memory: s.Memory, Prefer: s.Prefer,
 		Cancelled: s.Cancelled, Announced: s.Announced, Claim: Claim{Stage: s.Claim.Stage}, Failure: s.Failure,
 		StatusWrites: entity.StatusWrites[contract.MigrationStatus]{Conflicts: s.Conflicts},
 		Deleted:      s.Deleted, VMI: s.VMI, Reads: s.Reads, ReadAt: s.ReadAt,
-		Admission: Admission{At: s.Admission.At, Returns: s.Admission.Returns},
+		Admission: Admission{At: s.Admission.At, Asked: s.Admission.Asked, Returns: s.Admission.Returns},
 		Quota:     s.Quota, QuotaCount: s.QuotaCount, QuotaUntil: s.QuotaUntil,
 		Phase: s.Phase, PhaseTimes: s.PhaseTimes, Conditions: s.Conditions,
 	}

@@ -169,15 +169,16 @@ func TestALateObservationOverwritesNothing(t *testing.T) {
 		age     time.Duration // of the object
 		prepare func(*rig)
 		claims  bool
+		asks    bool // the queue of migrations
 	}{
 		"it is old": {age: time.Minute, prepare: func(*rig) {}},
-		"the end is observed": {claims: true, prepare: func(r *rig) {
+		"the end is observed": {claims: true, asks: true, prepare: func(r *rig) {
 			r.admit = waits
 			r.at(500*time.Millisecond, r.observe)
 		}},
-		"the end is met": {claims: true, prepare: func(r *rig) { r.admit = waits }},
+		"the end is met": {claims: true, asks: true, prepare: func(r *rig) { r.admit = waits }},
 		"the same end":   {claims: true, prepare: func(r *rig) { r.admit, r.vmi.Phase = waits, "Succeeded" }},
-		"it may begin":   {claims: true, prepare: func(*rig) {}},
+		"it may begin":   {claims: true, asks: true, prepare: func(*rig) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -201,6 +202,10 @@ func TestALateObservationOverwritesNothing(t *testing.T) {
 			require.Equal(t, c.claims, len(r.claims) > 0)
 			if c.claims {
 				require.Equal(t, contract.StageStayed, r.claims[len(r.claims)-1].Stage)
+			}
+			require.Equal(t, c.asks, len(r.requests) > 0)
+			if c.asks {
+				require.True(t, r.requests[len(r.requests)-1].Done, "the queue counts it no more")
 			}
 		})
 	}

@@ -180,7 +180,7 @@ func (s *State) observeAdmission(o contract.AdmissionObservation) {
 // request is what is said to the cluster's limits.
 func (s *State) request() contract.AdmissionRequest {
 	r := contract.AdmissionRequest{
-		Migration: s.Object, Done: s.Result != ResultNone, VMIUID: s.VMI.UID, Node: s.Source.node(),
+		Migration: s.Object, Done: s.Over || s.Result != ResultNone, VMIUID: s.VMI.UID, Node: s.Source.node(),
 		Priority: s.VMIM.Priority, Since: s.VMIM.CreatedAt, NotBefore: s.NotBefore, Begun: s.Admission.Admitted,
 		Returned: s.Admission.Returns,
 	}

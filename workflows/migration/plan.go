@@ -81,6 +81,8 @@ func (s *State) choose(now time.Time) decision {
 		return s.decideOrphan(now)
 	case s.Over && s.Claim.Stage == contract.StageClaim:
 		return decision{Action: actClaim, Why: "it has ended, and keeps others from moving the guest"}
+	case s.Over && !s.gaveBack():
+		return decision{Action: actGiveBack, Why: "it has ended"}
 	case s.Over && s.Next != nil:
 		return decision{Action: entity.ActNext, Why: "an object of the same name and another UID exists"}
 	case s.Over:
@@ -145,7 +147,7 @@ func (s *State) decideSteps(now time.Time) decision {
 	switch {
 	case !s.given():
 		return s.decideStatus(now)
-	case !s.Admission.Asked || !s.Admission.Admitted && !now.Before(s.Admission.AskAt):
+	case s.Admission.Tries == 0 || !s.Admission.Admitted && !now.Before(s.Admission.AskAt):
 		return decision{Action: actRequest, Why: "the instance agrees"}
 	case !s.Admission.Admitted:
 		return s.decideStatus(now)

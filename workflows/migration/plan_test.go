@@ -35,7 +35,7 @@ func stages() []func(*State) {
 		func(s *State) { s.Claim.Stage, s.Claim.AskAt = contract.StageClaim, noon.Add(time.Minute) },
 		func(s *State) { given(s, contract.StageClaim) },
 		func(s *State) {
-			s.Admission.Asked, s.Admission.AskAt = true, noon.Add(time.Minute)
+			s.Admission.Asked, s.Admission.Tries, s.Admission.AskAt = true, 1, noon.Add(time.Minute)
 		},
 		func(s *State) {
 			s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 1, Admitted: true})
@@ -77,6 +77,25 @@ func stages() []func(*State) {
 		func(s *State) { s.Source.Released = true },
 		func(s *State) { s.VMIM.Finalizers = nil },
 	}
+}
+
+// TestThePlaceIsAskedForAgain by a run that remembers no more than that it asked: the queue may be an older one, too.
+func TestThePlaceIsAskedForAgain(t *testing.T) {
+	s := seen()
+	for _, change := range stages()[:7] {
+		change(&s)
+	}
+	pod := *s.Target.Pod
+	s.Stale, s.Open = true, nil
+	s.read(contract.ReadMigrationResult{Migration: s.VMIM,
+		VMI:           &contract.VMIObservation{UID: "i", Phase: "Running", NodeName: "n1"},
+		FindPodResult: contract.FindPodResult{Pod: &pod}})
+	s.MoveUnknown = "" // the nodes have said that nothing was begun
+	given(&s, contract.StageClaim)
+	require.True(t, s.Admission.Asked)
+	require.True(t, s.Admission.Admitted)
+	require.Equal(t, actRequest, s.decide(noon).Action)
+	require.True(t, s.request().Begun)
 }
 
 // TestEachStageHasItsStep is the way of a migration that goes well.
