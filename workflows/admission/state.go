@@ -117,7 +117,7 @@ func (s *State) request(r contract.AdmissionRequest, now time.Time) {
 		s.end(r.Migration, now)
 		return
 	}
-	// Its workflow asks, so it has not ended for it, which tells when it has: what was said before was wrong, or undone.
+	// Its workflow says when it has ended: what was said of it before was wrong, or has been undone, or it will say so.
 	s.Ended = entity.Without(s.Ended, r.Migration.UID)
 	e := s.entry(r.Migration)
 	e.Asked, e.Answer, e.Heard, e.Lost = true, true, now, time.Time{}
@@ -212,8 +212,8 @@ func (s *State) refresh(now time.Time) {
 	}
 }
 
-// displaced ends an earlier migration of the same name, since two objects of one name never exist at once. It says that
-// a later one is known: then what is said comes late.
+// displaced ends an earlier migration of the same name, since two objects of one name never exist at once. It reports
+// whether a later one is known: then by comes late.
 func (s *State) displaced(by contract.QueuedMigration, now time.Time) bool {
 	for _, e := range slices.Clone(s.Entries) {
 		m := e.Migration
@@ -238,7 +238,7 @@ func (s *State) admit(e *Entry, now time.Time, why string) {
 	}
 }
 
-// end takes a migration out, which only comes back if it asks.
+// end takes a migration out, which comes back only if it asks.
 func (s *State) end(m contract.Object, now time.Time) {
 	s.drop(m.UID, now, "ended")
 	list := append(entity.Without(s.Ended, m.UID), m.UID)

@@ -57,7 +57,8 @@ const (
 )
 
 // Signals of live migration, beside those that deliver observations. Each carries the whole of what its sender has to
-// say: sent twice, late or out of order it changes nothing.
+// say: sent twice, late or out of order it changes nothing. Only a request for admission counts although its migration
+// was said to have ended: who asks says, too, when it has.
 const (
 	// SignalObserveMigration delivers a MigrationObservation, and to WorkflowAdmission a QueuedMigration.
 	SignalObserveMigration = "observe-migration"

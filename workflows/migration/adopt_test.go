@@ -143,6 +143,7 @@ func TestOfAnOldMigrationNothingIsDone(t *testing.T) {
 		r.run()
 		require.Empty(t, r.calls)
 		require.Empty(t, r.claims)
+		require.Empty(t, r.requests)
 	}
 }
 
