@@ -14,6 +14,9 @@ type Hold struct {
 	Since  time.Time `json:"since"`
 	// Message is what the condition says; for a hold that is older than this workflow, all that is known.
 	Message string `json:"message"`
+	// Cancelled says that nobody asked for it: a drain that was cancelled has left it, and it ends with what the drain
+	// was for.
+	Cancelled bool `json:"cancelled,omitempty"`
 }
 
 // holdBy is the hold that a request asks for. What says what was done besides, with a comma and a blank behind it, or

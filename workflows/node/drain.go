@@ -88,7 +88,7 @@ func (s *State) follow() {
 			s.Open.Scope = contract.ScopeMarked
 		}
 	}
-	if s.Hold != nil && !s.Node.Unschedulable && s.marked() == 0 && s.Open == nil {
+	if s.Hold != nil && s.Hold.Cancelled && !s.Node.Unschedulable && s.marked() == 0 && s.Open == nil {
 		s.Hold = nil
 	}
 }
@@ -204,10 +204,9 @@ func (e *instance) drained(ctx workflow.Context, c contract.TransitionClosed, o 
 		s.TaintAgain = s.Again
 	}
 	if r.CancelledBy != "" {
-		s.Hold = &entity.Hold{Actor: r.CancelledBy, Since: now,
-			Message: fmt.Sprintf("the drain was cancelled by %s (claimed); the controls %s and %s let another "+
-				"begin, or "+
-				"the end of the node's cordon and taint", r.CancelledBy, contract.ControlRelease, contract.ControlDrain)}
+		s.Hold = &entity.Hold{Actor: r.CancelledBy, Since: now, Cancelled: true,
+			Message: fmt.Sprintf("the drain was cancelled by %s (claimed); the controls %s and %s let another begin, "+
+				"or the end of the node's cordon and taint", r.CancelledBy, contract.ControlRelease, contract.ControlDrain)}
 	}
 	o.Summary = r.Summary
 	s.Last = &o

@@ -174,6 +174,23 @@ func TestACancelledDrainHoldsOthers(t *testing.T) {
 	}
 }
 
+// TestAHoldThatAPersonAskedForStays until it is released, also on a node that has nothing to be drained for yet.
+func TestAHoldThatAPersonAskedForStays(t *testing.T) {
+	alice := contract.ControlRequest{Actor: "alice"}
+	d := newDrains(t)
+	d.node(0, "1", nil)
+	d.control(time.Minute, contract.ControlHold, alice)
+	d.node(10*time.Minute, "2", tainted)
+	d.marked(11*time.Minute, "10", 1)
+	d.marked(30*time.Minute, "11", 0)
+	d.node(31*time.Minute, "3", nil)
+	d.node(40*time.Minute, "4", tainted)
+	d.RegisterDelayedCallback(func() { require.Empty(t, d.began) }, 59*time.Minute)
+	d.control(time.Hour, contract.ControlRelease, alice)
+	d.run(t, time.Hour+90*time.Second)
+	require.Len(t, d.began, 1)
+}
+
 // TestADrainOfAllEndsWithTaintAndCordon, and a later cordon alone does not bring it back.
 func TestADrainOfAllEndsWithTaintAndCordon(t *testing.T) {
 	d := newDrains(t)
