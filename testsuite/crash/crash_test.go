@@ -3,6 +3,7 @@
 package crash
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -73,7 +74,7 @@ const anotherPod = 7
 // worker killed before it hears the answer, and, where the scenario says so, once for each event with crdwatch killed
 // after it. The end is the same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone,
 // VIRTFLOW_CRASH_ONLY=start all of one scenario, and VIRTFLOW_CRASH_ONLY="start at write", or "start crdwatch", those.
-// VIRTFLOW_CRASH_EVERY=4 runs every fourth case.
+// VIRTFLOW_CRASH_EVERY=4 runs every fourth case, others where VIRTFLOW_TURN is another number.
 func TestKilledAfterEveryEvent(t *testing.T) {
 	began := time.Now()
 	s := &suite{T: t, program: newWorker(t), only: os.Getenv("VIRTFLOW_CRASH_ONLY"), began: began,
@@ -176,8 +177,10 @@ func (s *suite) thin(t *testing.T) {
 	require.NoError(t, err, "VIRTFLOW_CRASH_EVERY must be a number")
 	require.Positive(t, n, "VIRTFLOW_CRASH_EVERY")
 	var kept []kill
+	run, err := strconv.Atoi(cmp.Or(os.Getenv("VIRTFLOW_TURN"), "0"))
+	require.NoError(t, err, "VIRTFLOW_TURN must be a number")
 	for i, k := range s.cases {
-		if i%n == 0 {
+		if i%n == run%n {
 			kept = append(kept, k)
 		}
 	}
