@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,7 +19,7 @@ import (
 )
 
 const (
-	// updateRate is how many workflows a second are asked, looked into or ended.
+	// updateRate is how many workflows a second are asked, and how many looked into or ended.
 	updateRate = 10
 	// An entity that was asked to continue as new and still has other logic, since control workers of another release
 	// run, is asked again after a pause that doubles.
@@ -34,9 +35,11 @@ const (
 type updater struct {
 	temporal client.Client
 	entities []string // their workflow types
-	limiter  *rate.Limiter
-	log      zerolog.Logger
-	asked    *flowcontrol.Backoff // by workflow ID
+	// What is asked does not make wait what is to be ended: after a release was taken back, the first is most of what
+	// runs, and is asked again and again until the second has ended.
+	asking, ending *rate.Limiter
+	log            zerolog.Logger
+	asked          *flowcontrol.Backoff // by workflow ID
 	// diverged says since when a run is known not to replay, by its ID.
 	diverged map[string]time.Time
 	// unreported says that Temporal was found not to report which workflows fail.
@@ -46,14 +49,25 @@ type updater struct {
 
 func newUpdater(temporal client.Client, entities []string, log zerolog.Logger) *updater {
 	return &updater{
-		temporal: temporal, entities: entities, limiter: rate.NewLimiter(updateRate, 1), log: log,
+		temporal: temporal, entities: entities, log: log,
+		asking: rate.NewLimiter(updateRate, 1), ending: rate.NewLimiter(updateRate, 1),
 		asked:    flowcontrol.NewBackOff(askedPause, askedPauseLongest),
 		diverged: map[string]time.Time{}, now: time.Now,
 	}
 }
 
-// run looks now and again, until ctx ends.
+// run asks and ends, each by itself, until ctx ends.
 func (u *updater) run(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() {
+		u.repeat(ctx, func(ctx context.Context) error { return u.continueAsNew(ctx, contract.Changes()) })
+	})
+	both.Go(func() { u.repeat(ctx, u.endWhatCannotReplay) })
+	both.Wait()
+}
+
+// repeat does something now and again, until ctx ends.
+func (u *updater) repeat(ctx context.Context, do func(context.Context) error) {
 	ticker := time.NewTicker(LookInterval)
 	defer ticker.Stop()
 	for {
@@ -62,8 +76,7 @@ func (u *updater) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		err := errors.Join(u.continueAsNew(ctx, contract.Changes()), u.endWhatCannotReplay(ctx))
-		if err != nil && ctx.Err() == nil {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
 			u.log.Warn().Err(err).Msg("bringing workflows to the logic of this release, trying again later")
 		}
 	}
@@ -81,7 +94,7 @@ func (u *updater) continueAsNew(ctx context.Context, changes []string) error {
 		if u.asked.IsInBackOffSinceUpdate(id, u.now()) {
 			return nil
 		}
-		if err := u.limiter.Wait(ctx); err != nil {
+		if err := u.asking.Wait(ctx); err != nil {
 			return err
 		}
 		u.asked.Next(id, u.now())
@@ -109,7 +122,7 @@ func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 	err := eachRunning(ctx, u.temporal, types, failing, func(e *workflowpb.WorkflowExecutionInfo) error {
 		listed = true
 		id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
-		if err := u.limiter.Wait(ctx); err != nil {
+		if err := u.ending.Wait(ctx); err != nil {
 			return err
 		}
 		diverges, err := u.diverges(ctx, id, run)

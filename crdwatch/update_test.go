@@ -3,7 +3,9 @@ package crdwatch
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,6 +29,7 @@ type listing struct {
 	parents   map[string]string
 	histories map[string][]*historypb.HistoryEvent
 	refused   error
+	mu        sync.Mutex // of what follows
 	query     string
 	did       []string
 }
@@ -34,7 +37,9 @@ type listing struct {
 func (l *listing) ListWorkflow(
 	_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest,
 ) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	l.mu.Lock()
 	l.query = r.GetQuery()
+	l.mu.Unlock()
 	out := &workflowservice.ListWorkflowExecutionsResponse{}
 	for _, id := range l.ids {
 		out.Executions = append(out.Executions, &workflowpb.WorkflowExecutionInfo{
@@ -83,9 +88,19 @@ func (i *iterator) Next() (*historypb.HistoryEvent, error) {
 func updaterOf(l *listing) (u *updater, pass func(time.Duration)) {
 	clock := testingclock.NewFakeClock(time.Unix(1e9, 0))
 	u = newUpdater(l, describe(&Informers{}).workflowTypes(), zerolog.Nop())
-	u.limiter, u.now = rate.NewLimiter(rate.Inf, 1), clock.Now
+	u.asking, u.ending, u.now = rate.NewLimiter(rate.Inf, 1), rate.NewLimiter(rate.Inf, 1), clock.Now
 	u.asked = flowcontrol.NewFakeBackOff(askedPause, askedPauseLongest, clock)
 	return u, clock.Step
+}
+
+// taskFailed is a workflow task that failed for this cause.
+func taskFailed(cause enumspb.WorkflowTaskFailedCause) *historypb.HistoryEvent {
+	return &historypb.HistoryEvent{
+		EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+		Attributes: &historypb.HistoryEvent_WorkflowTaskFailedEventAttributes{
+			WorkflowTaskFailedEventAttributes: &historypb.WorkflowTaskFailedEventAttributes{Cause: cause},
+		},
+	}
 }
 
 // TestEntitiesWithOtherLogicContinueAsNew, of a release before this one or after it. While that does not help they are
@@ -119,16 +134,8 @@ func TestEntitiesWithOtherLogicContinueAsNew(t *testing.T) {
 // of which a bug or a busy worker is the reason. The entity of a transition hears of it.
 func TestWhatCannotReplayIsEnded(t *testing.T) {
 	completed := &historypb.HistoryEvent{EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
-	failed := func(cause enumspb.WorkflowTaskFailedCause) *historypb.HistoryEvent {
-		return &historypb.HistoryEvent{
-			EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED,
-			Attributes: &historypb.HistoryEvent_WorkflowTaskFailedEventAttributes{
-				WorkflowTaskFailedEventAttributes: &historypb.WorkflowTaskFailedEventAttributes{Cause: cause},
-			},
-		}
-	}
-	diverged := failed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR)
-	panicked := failed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE)
+	diverged := taskFailed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR)
+	panicked := taskFailed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE)
 	l := &listing{
 		ids:     []string{"unreadable", "entity", "transition", "healed", "panics", "times out"},
 		parents: map[string]string{"transition": "its entity"},
@@ -158,14 +165,8 @@ func TestWhatCannotReplayIsEnded(t *testing.T) {
 
 // TestWhatReplaysAgainIsNotEnded: the time counts from when it last could not.
 func TestWhatReplaysAgainIsNotEnded(t *testing.T) {
-	l := &listing{ids: []string{"a"}, histories: map[string][]*historypb.HistoryEvent{"a": {{
-		EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED,
-		Attributes: &historypb.HistoryEvent_WorkflowTaskFailedEventAttributes{
-			WorkflowTaskFailedEventAttributes: &historypb.WorkflowTaskFailedEventAttributes{
-				Cause: enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR,
-			},
-		},
-	}}}}
+	l := &listing{ids: []string{"a"}, histories: map[string][]*historypb.HistoryEvent{
+		"a": {taskFailed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR)}}}
 	u, pass := updaterOf(l)
 	look := func(ids ...string) {
 		l.ids = ids
@@ -179,4 +180,27 @@ func TestWhatReplaysAgainIsNotEnded(t *testing.T) {
 	look("a")
 	look("a")
 	require.NotEmpty(t, l.did)
+}
+
+// asking takes a long time for each entity that is asked to continue as new, as for the thousands of a large cluster.
+type asking struct{ *listing }
+
+func (a *asking) SignalWorkflow(ctx context.Context, _, _, _ string, _ any) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestAskingDoesNotKeepFromEnding: what cannot replay may be most of what is asked.
+func TestAskingDoesNotKeepFromEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &listing{ids: []string{"a"}, histories: map[string][]*historypb.HistoryEvent{
+			"a": {taskFailed(enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR)}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		u := newUpdater(&asking{l}, describe(&Informers{}).workflowTypes(), zerolog.Nop())
+		go u.run(ctx)
+		time.Sleep(2*LookInterval + divergedFor)
+		cancel()
+		synctest.Wait()
+		require.Contains(t, l.did, "end a run of a")
+	})
 }
