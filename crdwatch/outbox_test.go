@@ -328,6 +328,21 @@ func TestNothingIsSentToASuspectedTemporal(t *testing.T) {
 	c.Suspect(time.Now())
 	put()
 	require.Len(t, r.all(), 2, "being away again and again holds nothing back for longer than that")
+	c.Note(codes.OK, time.Now())
+	c.Trust(c.Suspicion())
+
+	long := now.Add(-30 * suspectFor)
+	c.Note(codes.Unavailable, long)
+	c.Note(codes.Unavailable, long.Add(2*time.Second))
+	c.Note(codes.Unavailable, now.Add(-time.Second))
+	require.Equal(t, long.Add(2*time.Second), c.SuspectedSince())
+	c.Note(codes.OK, now)
+	put()
+	require.Len(t, r.all(), 2, "nobody could look for as long as it was away")
+	c.Note(codes.Unavailable, now)
+	c.Note(codes.Unavailable, now.Add(2*time.Second))
+	c.Note(codes.OK, now.Add(3*time.Second))
+	require.Equal(t, now.Add(3*time.Second), c.SuspectedSince(), "only these three seconds later")
 }
 
 // TestObservationsCarryTheEpoch that they are sent in, also if they were queued before it began.

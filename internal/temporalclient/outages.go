@@ -21,7 +21,7 @@ type Outages struct {
 	restored chan time.Time
 	// suspected is when Temporal was away last (zero: somebody has looked since whether it is an older copy).
 	suspected time.Time
-	// since is when it was away first since somebody has looked (zero: it was not).
+	// since is when it was away first since somebody has looked, the times left out in which it was (zero: it was not).
 	since time.Time
 	// failing is since when no call was answered but by Unavailable (zero: the last one was answered otherwise).
 	failing time.Time
@@ -106,7 +106,7 @@ func (o *Outages) Suspicion() time.Time {
 }
 
 // SuspectedSince is when the suspicion began, which what was away again and again since has renewed (zero: there is
-// none).
+// none). For as long as Temporal was away nobody could look: the beginning is later by that.
 func (o *Outages) SuspectedSince() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,6 +145,13 @@ func (o *Outages) Note(code codes.Code, now time.Time) {
 	select {
 	case o.restored <- o.lost:
 	default: // an earlier loss is still to be seen to, which covers this one
+	}
+	if !o.since.IsZero() {
+		away := o.lost
+		if away.Before(o.since) {
+			away = o.since
+		}
+		o.since = o.since.Add(max(now.Sub(away), 0))
 	}
 	o.lost = time.Time{}
 }
