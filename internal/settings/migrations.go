@@ -45,7 +45,7 @@ func (s Settings) Migrations() Migrations {
 		m.PerCluster = int(*n)
 	}
 	if n := c.ParallelOutboundMigrationsPerNode; n != nil && *n > 0 {
-		m.PerNode = int(*n)
+		m.PerNode = min(int(*n), contract.MostMigrationsPerNode)
 	}
 	to := &m.Configuration
 	natural(&to.Progress, c.ProgressTimeout)

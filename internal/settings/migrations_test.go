@@ -46,6 +46,11 @@ func TestMigrationsAreConfigured(t *testing.T) {
 		ParallelMigrationsPerCluster: &zero, ParallelOutboundMigrationsPerNode: &zero,
 		BandwidthPerMigration: &negative, CompletionTimeoutPerGiB: &minus, ProgressTimeout: &minus,
 	}).Migrations(), "what makes no sense is not set")
+	many := uint32(100)
+	got = migrations(&kubevirt.MigrationConfiguration{
+		ParallelMigrationsPerCluster: &many, ParallelOutboundMigrationsPerNode: &many}).Migrations()
+	require.Equal(t, 100, got.PerCluster)
+	require.Equal(t, contract.MostMigrationsPerNode, got.PerNode, "what a node's worker does")
 	no := false
 	require.False(t, migrations(&kubevirt.MigrationConfiguration{AllowPostCopy: &yes,
 		AllowWorkloadDisruption: &no}).Migrations().Configuration.Disruption)

@@ -18,8 +18,11 @@ import (
 
 const (
 	// concurrentMoves bounds how many guests leave this node at a time, concurrentPreparations how many are described,
-	// or let in, and concurrentMoveCalls what else is done to moves; each for itself, as starts and operations are.
-	concurrentMoves, concurrentPreparations, concurrentMoveCalls = 16, 16, 16
+	// or let in, and concurrentMoveCalls what else is done to moves; each for itself, as starts and operations are. A
+	// namespace gets half, so as many as are let leave at a time may be of one.
+	concurrentMoves        = 2 * contract.MostMigrationsPerNode
+	concurrentPreparations = 2 * contract.MostMigrationsPerNode
+	concurrentMoveCalls    = 2 * contract.MostMigrationsPerNode
 	// progressInterval is between two reports of a move to whoever follows it.
 	progressInterval = time.Second
 	// endTimeout is how long a move that nobody carries any more may take to end.

@@ -92,6 +92,10 @@ const (
 	PrioritySystemMaintenance = "system-maintenance"
 )
 
+// MostMigrationsPerNode is how many guests leave a node at a time at most, whatever is configured. It bounds what the
+// node's worker does at once; what it refused would use up the migrations' time.
+const MostMigrationsPerNode = 8
+
 // MigrationObservation is what crdwatch tells about a VirtualMachineInstanceMigration object.
 type MigrationObservation struct {
 	UID             string `json:"uid"`
