@@ -18,10 +18,11 @@ const (
 const (
 	// limitsFor is how long limits count that were read, while somebody waits.
 	limitsFor = time.Minute
-	// pauseAhead lies between two times that a migration is told its position; pauseBehind does where it is not among
-	// the first ahead: each time costs a signal for each that waits.
-	pauseAhead, pauseBehind = 5 * time.Second, time.Minute
-	ahead                   = 10
+	// pauseAhead lies between two times that a migration is told its position. Where it is not among the first ahead,
+	// pauseEach does for each position, since each time costs a signal: so the queue sends a few a second, however many
+	// wait.
+	pauseAhead, pauseEach = 5 * time.Second, 6 * time.Second
+	ahead                 = 10
 	// lostFor is how long a migration without a workflow keeps its place, and how long one that has a place is believed
 	// to have a workflow while others wait for it.
 	lostFor = 10 * time.Minute
@@ -127,7 +128,7 @@ func (s *State) messages(now time.Time) []message {
 // pause lies between two times that a migration with that position is told.
 func pause(position int) time.Duration {
 	if position > ahead {
-		return pauseBehind
+		return time.Duration(position) * pauseEach
 	}
 	return pauseAhead
 }

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // moment is so many seconds after the tests' beginning.
@@ -128,4 +130,32 @@ func TestWhatARepairMayNotDo(t *testing.T) {
 	require.ErrorContains(t, sound(nil, &State{Entries: []Entry{{Migration: contract.Object{UID: "u"}}}}), "number 1")
 	require.ErrorContains(t, sound(nil, &State{Entries: append(good.Entries, good.Entries[0])}), "twice")
 	require.ErrorContains(t, sound(nil, &State{Limits: &contract.ReadLimitsResult{Cluster: -1}}), "less than none")
+}
+
+// TestThousandsMayWait: what the queue carries when it continues as new, and how often it tells them their positions,
+// is bounded.
+func TestThousandsMayWait(t *testing.T) {
+	const many = 10000
+	now := moment(0)
+	var s State
+	for i := range many {
+		m := contract.Object{Namespace: fmt.Sprint("tenant-", i%7), Name: fmt.Sprint("evacuation-of-", i),
+			UID: uuid.NewString()}
+		s.Entries = append(s.Entries, Entry{Migration: m, VMI: fmt.Sprint("vm-", i), Node: fmt.Sprint("node-", i%100),
+			Since: now, Asked: true, Seen: true, Version: fmt.Sprint(i), Heard: now, ToldAt: now,
+			Told: contract.AdmissionObservation{Migration: m.UID, Sequence: now.UnixMilli(), Position: i + 1,
+				Waiting: many, Why: "no more than 5 migrations may run at a time"}})
+	}
+	carried, err := entity.Encode(s)
+	require.NoError(t, err)
+	require.Less(t, len(carried), 1<<20, "Temporal takes 2 MiB, and this in base64")
+	var again State
+	require.NoError(t, entity.Decode(carried, &again))
+	require.Equal(t, s, again)
+
+	signals := 0.0 // in a minute
+	for position := range many {
+		signals += time.Minute.Seconds() / pause(position+1).Seconds()
+	}
+	require.Less(t, signals, 200.0)
 }

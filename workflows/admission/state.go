@@ -215,7 +215,7 @@ func (s *State) refresh(now time.Time) {
 // displaced ends an earlier migration of the same name, since two objects of one name never exist at once. It reports
 // whether a later one is known: then by comes late.
 func (s *State) displaced(by contract.QueuedMigration, now time.Time) bool {
-	for _, e := range slices.Clone(s.Entries) {
+	for _, e := range s.Entries { // end leaves this slice as it is
 		m := e.Migration
 		switch {
 		case m.Namespace != by.Migration.Namespace || m.Name != by.Migration.Name || m.UID == by.Migration.UID:

@@ -2,8 +2,10 @@ package entity
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 )
 
 // Unmarshal is json.Unmarshal for workflows. It is deterministic: the same bytes give the same value.
@@ -19,10 +21,58 @@ func Same(a, b any) bool {
 	return errA == nil && errB == nil && bytes.Equal(x, y)
 }
 
+// plainUpTo is up to how many bytes a state is carried as it is. Temporal takes 2 MiB, in base64, and ends a workflow
+// that wants to carry more; a queue of thousands would.
+const plainUpTo = 256 << 10
+
+// Encode writes a state down for Continue-As-New: JSON, compressed where it is long.
+func Encode(state any) ([]byte, error) {
+	plain, err := json.Marshal(state) //workflowcheck:ignore it sorts the keys of maps
+	if err == nil {
+		plain, err = pack(plain)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing down the state: %w", err)
+	}
+	return plain, nil
+}
+
+// pack compresses JSON that is long.
+func pack(plain []byte) ([]byte, error) {
+	if len(plain) <= plainUpTo {
+		return plain, nil
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(plain); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return packed.Bytes(), nil
+}
+
+// unpack is what pack was given.
+func unpack(carried []byte) ([]byte, error) {
+	if !bytes.HasPrefix(carried, []byte{0x1f, 0x8b}) { // gzip's magic number, with which no JSON begins
+		return carried, nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(carried))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
+
 // Decode reads the state carried by Continue-As-New; a nil input leaves state as it is.
 func Decode(carried []byte, state any) error {
 	if len(carried) == 0 {
 		return nil
+	}
+	carried, err := unpack(carried)
+	if err != nil {
+		return fmt.Errorf("reading the state carried from the run before: %w", err)
 	}
 	if err := Unmarshal(carried, state); err != nil {
 		return fmt.Errorf("reading the state carried from the run before: %w", err)

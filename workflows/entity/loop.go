@@ -1,7 +1,6 @@
 package entity
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -160,9 +159,9 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 			if l.pending() {
 				continue
 			}
-			carried, err := json.Marshal(l.entity.State()) //workflowcheck:ignore it sorts the keys of maps
+			carried, err := Encode(l.entity.State())
 			if err != nil {
-				return fmt.Errorf("writing down the state: %w", err)
+				return err
 			}
 			return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
 		}

@@ -65,7 +65,7 @@ func Repair[S any](l *Loop, state *S, sound func(was, now *S) error) Control {
 				if err != nil {
 					return nil, err
 				}
-				return json.Marshal(next) //workflowcheck:ignore it sorts the keys of maps
+				return Encode(next)
 			}
 			return "The corrected state takes effect with the next run of this workflow.", nil
 		},
