@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/virtflow/virtflow/workers/node/records"
@@ -48,6 +49,8 @@ type Forwarder struct {
 
 	mu   sync.Mutex
 	pods map[string]*follower
+	// recording is by the UID of a pod.
+	recording singleflight.Group
 	// ctx is that of Run; nil before, and its followers wait for it.
 	ctx  context.Context //nolint:containedctx // followers come and go while Run runs
 	done sync.WaitGroup
@@ -119,20 +122,13 @@ func (f *Forwarder) Again(since time.Time) {
 // Starting records whose launcher the pod has and holds back what it reports until the returned function is called:
 // with the domain that the caller passes on to the entity itself, or nil. A pod is one VMI's for good.
 func (f *Forwarder) Starting(vmi, pod contract.Object) (started func(*contract.DomainObservation), err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	p, ok := f.pods[pod.UID]
-	if ok && p.record.VMI != vmi {
+	p, err := f.recorded(records.Record{Pod: pod, VMI: vmi})
+	if err != nil {
+		return nil, err
+	}
+	if p.record.VMI != vmi {
 		return nil, fmt.Errorf("pod %s has the launcher of %s/%s (%s), not of %s/%s (%s)", pod.UID,
 			p.record.VMI.Namespace, p.record.VMI.Name, p.record.VMI.UID, vmi.Namespace, vmi.Name, vmi.UID)
-	}
-	if !ok {
-		r := records.Record{Pod: pod, VMI: vmi}
-		if err := f.Records.Save(r); err != nil {
-			return nil, err
-		}
-		p = newFollower(f, r)
-		f.pods[pod.UID] = p
 	}
 	p.out.hold()
 	return func(told *contract.DomainObservation) {
@@ -144,6 +140,31 @@ func (f *Forwarder) Starting(vmi, pod contract.Object) (started func(*contract.D
 		defer f.mu.Unlock()
 		f.start(p)
 	}, nil
+}
+
+// recorded is the follower of a pod, which is recorded first if it is new. Nobody waits for the disk but who begins
+// with that pod: consoles ask for others meanwhile.
+func (f *Forwarder) recorded(r records.Record) (*follower, error) {
+	p, err, _ := f.recording.Do(r.Pod.UID, func() (any, error) {
+		f.mu.Lock()
+		p, ok := f.pods[r.Pod.UID]
+		f.mu.Unlock()
+		if ok {
+			return p, nil
+		}
+		if err := f.Records.Save(r); err != nil {
+			return nil, err
+		}
+		p = newFollower(f, r)
+		f.mu.Lock()
+		f.pods[r.Pod.UID] = p
+		f.mu.Unlock()
+		return p, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.(*follower), nil //nolint:forcetypeassert // see above
 }
 
 // start follows a pod unless it is being followed; the caller holds the lock.

@@ -3,6 +3,7 @@ package forward_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -230,4 +231,27 @@ func TestAPodIsOneVMIsForGood(t *testing.T) {
 	s.startDomain()
 	_, err := s.forwarder.Starting(contract.Object{Namespace: "default", Name: "mail", UID: "u2"}, thePod)
 	require.ErrorContains(t, err, "has the launcher of default/web")
+}
+
+// TestWhoBeginsFirstHasThePod, also on disk, however many begin at the same time.
+func TestWhoBeginsFirstHasThePod(t *testing.T) {
+	s := newScene(t)
+	var mu sync.Mutex
+	begun := map[contract.Object]int{}
+	var all sync.WaitGroup
+	for i := range 40 {
+		vmi := contract.Object{Namespace: "default", Name: "web", UID: fmt.Sprint("u", i%4)}
+		all.Go(func() {
+			if _, err := s.forwarder.Starting(vmi, thePod); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				begun[vmi]++
+			}
+		})
+	}
+	all.Wait()
+	known, err := s.store.Load()
+	require.NoError(t, err)
+	require.Len(t, known, 1)
+	require.Equal(t, map[contract.Object]int{known[0].VMI: 10}, begun)
 }
