@@ -210,8 +210,8 @@ func (o *Outbox) step(ctx context.Context) bool {
 // suspects says that Temporal may be an older copy: first somebody looks. An entity with an old memory that hears of
 // something in the epoch that it knows would act on what it remembers.
 func (o *Outbox) suspects() bool {
-	at := o.outages.SuspectedSince()
-	return !at.IsZero() && time.Since(at) < suspectFor
+	reachable, suspected := o.outages.SuspectedFor(time.Now())
+	return suspected && reachable < suspectFor
 }
 
 func (o *Outbox) send(ctx context.Context, d *Delivery) error {

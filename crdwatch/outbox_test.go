@@ -335,14 +335,22 @@ func TestNothingIsSentToASuspectedTemporal(t *testing.T) {
 	c.Note(codes.Unavailable, long)
 	c.Note(codes.Unavailable, long.Add(2*time.Second))
 	c.Note(codes.Unavailable, now.Add(-time.Second))
-	require.Equal(t, long.Add(2*time.Second), c.SuspectedSince())
+	put()
+	require.Len(t, r.all(), 2, "it is away")
 	c.Note(codes.OK, now)
 	put()
 	require.Len(t, r.all(), 2, "nobody could look for as long as it was away")
-	c.Note(codes.Unavailable, now)
-	c.Note(codes.Unavailable, now.Add(2*time.Second))
-	c.Note(codes.OK, now.Add(3*time.Second))
-	require.Equal(t, now.Add(3*time.Second), c.SuspectedSince(), "only these three seconds later")
+	reachable := func(after time.Duration) time.Duration {
+		d, suspected := c.SuspectedFor(now.Add(after))
+		require.True(t, suspected)
+		return d
+	}
+	require.Equal(t, 5*time.Second, reachable(5*time.Second))
+	c.Note(codes.Unavailable, now.Add(10*time.Second))
+	c.Note(codes.Unavailable, now.Add(12*time.Second))
+	require.Equal(t, 10*time.Second, reachable(time.Minute), "away again")
+	c.Note(codes.OK, now.Add(time.Minute))
+	require.Equal(t, 15*time.Second, reachable(time.Minute+5*time.Second))
 }
 
 // TestObservationsCarryTheEpoch that they are sent in, also if they were queued before it began.

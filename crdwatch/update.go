@@ -163,6 +163,13 @@ func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 		u.unreported = true
 		return nil
 	}
+	if err != nil { // what it did not come to
+		for run, since := range u.diverged {
+			if _, ok := seen[run]; !ok {
+				seen[run] = since
+			}
+		}
+	}
 	u.diverged = seen
 	return err
 }

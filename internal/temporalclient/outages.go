@@ -21,7 +21,8 @@ type Outages struct {
 	restored chan time.Time
 	// suspected is when Temporal was away last (zero: somebody has looked since whether it is an older copy).
 	suspected time.Time
-	// since is when it was away first since somebody has looked, the times left out in which it was (zero: it was not).
+	// since is when it was away first since somebody has looked, plus the time that it has been away since (zero: it
+	// was not).
 	since time.Time
 	// failing is since when no call was answered but by Unavailable (zero: the last one was answered otherwise).
 	failing time.Time
@@ -105,12 +106,29 @@ func (o *Outages) Suspicion() time.Time {
 	return o.suspected
 }
 
-// SuspectedSince is when the suspicion began, which what was away again and again since has renewed (zero: there is
-// none). For as long as Temporal was away nobody could look: the beginning is later by that.
-func (o *Outages) SuspectedSince() time.Time {
+// SuspectedFor is for how long Temporal has been reachable since the suspicion began, which what was away again and
+// again since has renewed. The time in which it was away does not count: nobody could look. Without a suspicion it
+// returns false.
+func (o *Outages) SuspectedFor(now time.Time) (reachable time.Duration, suspected bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.since
+	if o.since.IsZero() {
+		return 0, false
+	}
+	return max(now.Sub(o.since)-o.away(now), 0), true
+}
+
+// away is how much of the suspicion Temporal has not been reachable for, since it was lost last; the caller holds the
+// lock.
+func (o *Outages) away(now time.Time) time.Duration {
+	switch {
+	case o.since.IsZero(), o.lost.IsZero():
+		return 0
+	case o.lost.After(o.since):
+		return max(now.Sub(o.lost), 0)
+	default:
+		return max(now.Sub(o.since), 0)
+	}
 }
 
 // Trust ends a suspicion, unless there is a newer one.
@@ -147,11 +165,7 @@ func (o *Outages) Note(code codes.Code, now time.Time) {
 	default: // an earlier loss is still to be seen to, which covers this one
 	}
 	if !o.since.IsZero() {
-		away := o.lost
-		if away.Before(o.since) {
-			away = o.since
-		}
-		o.since = o.since.Add(max(now.Sub(away), 0))
+		o.since = o.since.Add(o.away(now))
 	}
 	o.lost = time.Time{}
 }

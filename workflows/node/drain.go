@@ -203,7 +203,7 @@ func (e *instance) drained(ctx workflow.Context, c contract.TransitionClosed, o 
 	if s.TaintAgain = (time.Time{}); c.Error != "" {
 		s.TaintAgain = s.Again
 	}
-	if r.CancelledBy != "" {
+	if r.CancelledBy != "" && s.Hold == nil {
 		s.Hold = &entity.Hold{Actor: r.CancelledBy, Since: now, Cancelled: true,
 			Message: fmt.Sprintf("the drain was cancelled by %s (claimed); the controls %s and %s let another begin, "+
 				"or the end of the node's cordon and taint", r.CancelledBy, contract.ControlRelease, contract.ControlDrain)}

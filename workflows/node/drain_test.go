@@ -191,6 +191,20 @@ func TestAHoldThatAPersonAskedForStays(t *testing.T) {
 	require.Len(t, d.began, 1)
 }
 
+// TestACancelledDrainLeavesAPersonsHold, which is there already.
+func TestACancelledDrainLeavesAPersonsHold(t *testing.T) {
+	d := newDrains(t)
+	d.result = contract.DrainResult{CancelledBy: "bob"}
+	d.node(0, "1", tainted)
+	d.control(30*time.Second, contract.ControlHold, contract.ControlRequest{})
+	d.node(10*time.Minute, "2", nil)
+	d.node(20*time.Minute, "3", tainted)
+	d.RegisterDelayedCallback(func() { require.Len(t, d.began, 1) }, 59*time.Minute)
+	d.control(time.Hour, contract.ControlRelease, contract.ControlRequest{})
+	d.run(t, time.Hour+90*time.Second)
+	require.Len(t, d.began, 2)
+}
+
 // TestADrainOfAllEndsWithTaintAndCordon, and a later cordon alone does not bring it back.
 func TestADrainOfAllEndsWithTaintAndCordon(t *testing.T) {
 	d := newDrains(t)
