@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -163,15 +164,12 @@ func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 		u.unreported = true
 		return nil
 	}
-	if err != nil { // what it did not come to
-		for run, since := range u.diverged {
-			if _, ok := seen[run]; !ok {
-				seen[run] = since
-			}
-		}
+	if err != nil { // what it did not come to stays known
+		maps.Copy(u.diverged, seen)
+		return err
 	}
 	u.diverged = seen
-	return err
+	return nil
 }
 
 // diverges says whether a run's last task failed for a history that its worker's logic would not have written. The SDK

@@ -180,6 +180,16 @@ func TestWhatReplaysAgainIsNotEnded(t *testing.T) {
 	look("a")
 	look("a")
 	require.NotEmpty(t, l.did)
+
+	u, pass = updaterOf(l)
+	l.did = nil
+	look("a")
+	l.ids, l.refused = nil, serviceerror.NewUnavailable("no")
+	require.Error(t, u.endWhatCannotReplay(t.Context()))
+	l.refused = nil
+	pass(time.Second)
+	look("a")
+	require.NotEmpty(t, l.did, "it was known, though one look failed before it came to that")
 }
 
 // asking takes a long time for each entity that is asked to continue as new, as for the thousands of a large cluster.

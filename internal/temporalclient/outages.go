@@ -118,17 +118,13 @@ func (o *Outages) SuspectedFor(now time.Time) (reachable time.Duration, suspecte
 	return max(now.Sub(o.since)-o.away(now), 0), true
 }
 
-// away is how much of the suspicion Temporal has not been reachable for, since it was lost last; the caller holds the
+// away is for how long of the suspicion Temporal has not been reachable since it was lost last; the caller holds the
 // lock.
 func (o *Outages) away(now time.Time) time.Duration {
-	switch {
-	case o.since.IsZero(), o.lost.IsZero():
+	if o.since.IsZero() || o.lost.IsZero() {
 		return 0
-	case o.lost.After(o.since):
-		return max(now.Sub(o.lost), 0)
-	default:
-		return max(now.Sub(o.since), 0)
 	}
+	return max(min(now.Sub(o.since), now.Sub(o.lost)), 0)
 }
 
 // Trust ends a suspicion, unless there is a newer one.
@@ -164,9 +160,7 @@ func (o *Outages) Note(code codes.Code, now time.Time) {
 	case o.restored <- o.lost:
 	default: // an earlier loss is still to be seen to, which covers this one
 	}
-	if !o.since.IsZero() {
-		o.since = o.since.Add(o.away(now))
-	}
+	o.since = o.since.Add(o.away(now))
 	o.lost = time.Time{}
 }
 

@@ -3,7 +3,6 @@
 package crash
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/turns"
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
@@ -177,8 +177,7 @@ func (s *suite) thin(t *testing.T) {
 	require.NoError(t, err, "VIRTFLOW_CRASH_EVERY must be a number")
 	require.Positive(t, n, "VIRTFLOW_CRASH_EVERY")
 	var kept []kill
-	run, err := strconv.Atoi(cmp.Or(os.Getenv("VIRTFLOW_TURN"), "0"))
-	require.NoError(t, err, "VIRTFLOW_TURN must be a number")
+	run, _ := turns.Run(t)
 	for i, k := range s.cases {
 		if i%n == run%n {
 			kept = append(kept, k)

@@ -23,11 +23,18 @@ func Take(t *testing.T, turn int) {
 // Due says whether it is the turn of the nth of many cases that are alike.
 func Due(t *testing.T, n int) bool {
 	t.Helper()
+	run, ok := Run(t)
+	return !ok || run%count == n%count
+}
+
+// Run is VIRTFLOW_TURN; false: it is not set.
+func Run(t *testing.T) (run int, ok bool) {
+	t.Helper()
 	number := os.Getenv("VIRTFLOW_TURN")
 	if number == "" {
-		return true
+		return 0, false
 	}
 	run, err := strconv.Atoi(number)
 	require.NoError(t, err, "VIRTFLOW_TURN")
-	return run%count == n%count
+	return run, true
 }

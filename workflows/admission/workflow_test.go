@@ -154,9 +154,9 @@ func (r *rig) details() string {
 }
 
 // uids are those of the migrations that it knows.
-func (s State) uids() []string {
+func (r *rig) uids() []string {
 	var out []string
-	for _, e := range s.Entries {
+	for _, e := range r.state().Entries {
 		out = append(out, e.Migration.UID)
 	}
 	return out
@@ -332,7 +332,7 @@ func TestAnEarlierOneIsThereAgain(t *testing.T) {
 		r.see("y", "n1", 2, 4, epoch(2))
 		r.ask("y", "n1")
 	})
-	r.at(40, func() { require.ElementsMatch(t, []string{"earlier", "uid-y"}, r.state().uids()) })
+	r.at(40, func() { require.ElementsMatch(t, []string{"earlier", "uid-y"}, r.uids()) })
 	r.at(50, func() { r.see("x", "n1", 1, 8, earlier, ended, epoch(2)) })
 	r.run(60, contract.EntityInput{})
 	heard := r.heard()
@@ -355,7 +355,7 @@ func TestOneThatAsksHasNotEnded(t *testing.T) {
 			r.at(0, func() { r.see("r", "n1", 2, 1, started); r.see("x", "n1", 2, 1); r.ask("x", "n1") })
 			r.at(2, func() { end(r) })
 			r.at(3, func() { r.see("x", "n1", 2, 1) })
-			r.at(3.5, func() { require.NotContains(t, r.state().uids(), "uid-x") })
+			r.at(3.5, func() { require.NotContains(t, r.uids(), "uid-x") })
 			r.at(4, func() { r.ask("x", "n1") })
 			r.at(10, func() { r.see("r", "n1", 1, 2, ended) })
 			r.at(12, func() { r.see("x", "n1", 1, 3, started) })
@@ -366,7 +366,7 @@ func TestOneThatAsksHasNotEnded(t *testing.T) {
 			r.at(15, func() { r.ask("x", "n1", done); r.see("x", "n1", 0, 4, ended) })
 			r.run(20, contract.EntityInput{})
 			require.Equal(t, []string{"0 x 1/1", "4 x 1/1", "10 x admitted"}, r.heard())
-			require.Empty(t, r.state().uids())
+			require.Empty(t, r.uids())
 		})
 	}
 }

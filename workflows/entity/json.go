@@ -70,11 +70,11 @@ func Decode(carried []byte, state any) error {
 	if len(carried) == 0 {
 		return nil
 	}
-	carried, err := unpack(carried)
-	if err != nil {
-		return fmt.Errorf("reading the state carried from the run before: %w", err)
+	plain, err := unpack(carried)
+	if err == nil {
+		err = Unmarshal(plain, state)
 	}
-	if err := Unmarshal(carried, state); err != nil {
+	if err != nil {
 		return fmt.Errorf("reading the state carried from the run before: %w", err)
 	}
 	return nil
