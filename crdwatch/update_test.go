@@ -111,7 +111,8 @@ func TestEntitiesWithOtherLogicContinueAsNew(t *testing.T) {
 	const entities = "IN ('VirtualMachine', 'VirtualMachineInstance', 'ReplicaSet', 'Node', 'Migration', " +
 		"'MigrationAdmission', 'WorkloadUpdate') AND "
 	require.NoError(t, u.continueAsNew(t.Context(), nil))
-	require.True(t, strings.HasSuffix(l.query, entities+"TemporalChangeVersion IS NOT NULL"), l.query)
+	require.True(t, strings.HasSuffix(l.query,
+		entities+"TemporalChangeVersion IS NOT NULL AND TemporalChangeVersion != 'logic:none-1'"), l.query)
 	require.Equal(t, []string{
 		"continue-as-new vm/a/web run of vm/a/web", "continue-as-new closed run of closed",
 		"continue-as-new vmi/a/web run of vmi/a/web",

@@ -10,10 +10,11 @@ const SignalContinueAsNew = "continue-as-new"
 func Changes() []string { return nil }
 
 // Logic is the change ID by which a run says with which changes it began, as they were in its release: the newest of
-// them. "" says none.
+// them. Where there are none, a run says so only where it would say otherwise what the run before it said.
 func Logic(changes []string) string {
-	if len(changes) == 0 {
-		return ""
+	newest := "none"
+	if len(changes) > 0 {
+		newest = changes[len(changes)-1]
 	}
-	return "logic:" + changes[len(changes)-1]
+	return "logic:" + newest
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/testsuite/environment"
@@ -21,6 +22,27 @@ func (*still) Plan(time.Time) entity.Plan { return entity.Plan{} }
 func (*still) Refresh(time.Time)          {}
 func (*still) Details(entity.Plan) string { return "" }
 func (*still) Busy() bool                 { return false }
+
+// TestARunSaysThatItBeganWithNoChanges only where the run before it began with some: Temporal keeps that for the next.
+func TestARunSaysThatItBeganWithNoChanges(t *testing.T) {
+	require.Empty(t, contract.Changes(), "from the first change on, each run says with which ones it began")
+	for _, before := range [][]string{nil, {"later-1", "logic:later-1"}, {"logic:none-1"}} {
+		env := environment.New()
+		if before != nil {
+			key := temporal.NewSearchAttributeKeyKeywordList("TemporalChangeVersion")
+			require.NoError(t, env.SetTypedSearchAttributesOnStart(temporal.NewSearchAttributes(key.ValueSet(before))))
+		}
+		said := 0
+		env.OnGetVersion(contract.Logic(nil), workflow.DefaultVersion, workflow.Version(1)).Return(
+			func(string, workflow.Version, workflow.Version) workflow.Version { said++; return 1 })
+		env.ExecuteWorkflow(func(ctx workflow.Context) error {
+			entity.NewLoop(ctx, &still{})
+			return nil
+		})
+		require.NoError(t, env.GetWorkflowError())
+		require.Equal(t, before != nil, said == 1, "after %v", before)
+	}
+}
 
 // TestAnIdleEntityContinuesAsNewWhenAsked, with its state.
 func TestAnIdleEntityContinuesAsNewWhenAsked(t *testing.T) {

@@ -152,11 +152,18 @@ func (s *State) late(now time.Time) {
 	s.ended(s.Ending, now, contract.TransitionClosed{Error: late, ErrorType: contract.ErrorDeadline}, late)
 }
 
-// followEnding notes that the instance whose end is asked for is gone, also where the answer was lost.
+// followEnding notes that the instance whose end is asked for is gone, also where the answer was lost; and who asked
+// for that, of which the report may come later than the deletion.
 func (s *State) followEnding(now time.Time) {
 	end := s.Ending
+	if end == nil {
+		return
+	}
+	if by := s.requester(); by != end.Actor {
+		end.Actor = by
+		s.Opened(&end.Transition)
+	}
 	switch {
-	case end == nil:
 	case end.Lost:
 		lost := "it is not known how it went, or it is undone"
 		s.ended(end, now, contract.TransitionClosed{Error: lost, ErrorType: contract.ErrorOutcomeUnknown}, lost)

@@ -111,11 +111,16 @@ func TestALateReportNamesWhoDeletes(t *testing.T) {
 	require.NoError(t, err)
 	var records []contract.OperationRecord
 	require.NoError(t, answer.Get(&records))
-	var asked []string
+	var asked, stopped []string
 	for _, r := range records {
-		if r.Operation == contract.OperationDelete {
+		switch r.Operation {
+		case contract.OperationDelete:
 			asked = append(asked, r.Actor)
+		case contract.OperationStop:
+			stopped = append(stopped, r.Actor)
+		default:
 		}
 	}
 	require.Equal(t, []string{"refused", "carol"}, asked)
+	require.Equal(t, []string{"carol"}, stopped)
 }
