@@ -81,14 +81,14 @@ func clusterVerbs() []*cobra.Command {
 			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Tools(ctx) }),
 		},
 		{
-			Use: "packages SET", Short: "Install the Debian packages of a set: cluster, test, launcher, postgres or generate",
+			Use: "packages SET", Short: "Install the Debian packages of a set: cluster, test, launcher, temporal or generate",
 			Args:      cobra.ExactArgs(1),
-			ValidArgs: []string{"cluster", "test", "launcher", "postgres", "generate"},
+			ValidArgs: []string{"cluster", "test", "launcher", "temporal", "generate"},
 			RunE: with(func(ctx context.Context, c cluster.Cluster, args []string) error {
 				set, ok := map[string][]string{"cluster": debian.Cluster(), "test": debian.Test(),
-					"launcher": debian.Launcher(), "generate": debian.Generate(), "postgres": debian.Postgres()}[args[0]]
+					"launcher": debian.Launcher(), "generate": debian.Generate(), "temporal": debian.Temporal()}[args[0]]
 				if !ok {
-					return fmt.Errorf("there is no set of packages %q: give cluster, test, launcher, postgres or generate",
+					return fmt.Errorf("there is no set of packages %q: give cluster, test, launcher, temporal or generate",
 						args[0])
 				}
 				return c.InstallPackages(ctx, set)

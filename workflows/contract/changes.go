@@ -10,7 +10,8 @@ const SignalContinueAsNew = "continue-as-new"
 func Changes() []string { return nil }
 
 // Logic is the change ID by which a run says with which changes it began, as they were in its release: the newest of
-// them. Where there are none, a run says so only where it would say otherwise what the run before it said.
+// them. Where there are none, a run says so only where it would otherwise keep what the run before it said. No change
+// has the ID "none".
 func Logic(changes []string) string {
 	newest := "none"
 	if len(changes) > 0 {

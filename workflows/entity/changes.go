@@ -1,6 +1,8 @@
 package entity
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -13,8 +15,8 @@ var begunWith = temporal.NewSearchAttributeKeyKeywordList("TemporalChangeVersion
 // fixLogic asks for every change at the beginning of a run, and notes which ones there were.
 func fixLogic(ctx workflow.Context) {
 	changes := contract.Changes()
-	_, inherited := workflow.GetTypedSearchAttributes(ctx).GetKeywordList(begunWith)
-	if len(changes) == 0 && !inherited {
+	before, _ := workflow.GetTypedSearchAttributes(ctx).GetKeywordList(begunWith)
+	if len(changes) == 0 && (len(before) == 0 || slices.Equal(before, []string{contract.Logic(nil) + "-1"})) {
 		return
 	}
 	for _, id := range append(changes, contract.Logic(changes)) {

@@ -26,11 +26,15 @@ func (*still) Busy() bool                 { return false }
 // TestARunSaysThatItBeganWithNoChanges only where the run before it began with some: Temporal keeps that for the next.
 func TestARunSaysThatItBeganWithNoChanges(t *testing.T) {
 	require.Empty(t, contract.Changes(), "from the first change on, each run says with which ones it began")
-	for _, before := range [][]string{nil, {"later-1", "logic:later-1"}, {"logic:none-1"}} {
+	for _, c := range []struct {
+		before []string
+		says   int
+	}{{nil, 0}, {[]string{"later-1", "logic:later-1"}, 1}, {[]string{"logic:none-1"}, 0}} {
 		env := environment.New()
-		if before != nil {
+		if c.before != nil {
 			key := temporal.NewSearchAttributeKeyKeywordList("TemporalChangeVersion")
-			require.NoError(t, env.SetTypedSearchAttributesOnStart(temporal.NewSearchAttributes(key.ValueSet(before))))
+			attributes := temporal.NewSearchAttributes(key.ValueSet(c.before))
+			require.NoError(t, env.SetTypedSearchAttributesOnStart(attributes))
 		}
 		said := 0
 		env.OnGetVersion(contract.Logic(nil), workflow.DefaultVersion, workflow.Version(1)).Return(
@@ -40,7 +44,7 @@ func TestARunSaysThatItBeganWithNoChanges(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, env.GetWorkflowError())
-		require.Equal(t, before != nil, said == 1, "after %v", before)
+		require.Equal(t, c.says, said, "after %v", c.before)
 	}
 }
 

@@ -159,7 +159,7 @@ func (s *State) followEnding(now time.Time) {
 	if end == nil {
 		return
 	}
-	if by := s.requester(); by != end.Actor {
+	if by := s.Behind(true, s.VM.DeletionTimestamp, end.Actor); by != end.Actor {
 		end.Actor = by
 		s.Opened(&end.Transition)
 	}

@@ -16,21 +16,27 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/debian"
 )
 
+// Compiler are the packages that compiling C needs: Temporal has SQLite compiled in.
+func Compiler() []string { return []string{"gcc", "libc6-dev"} }
+
 // Cluster are the packages that the cluster itself needs.
 func Cluster() []string {
-	return []string{
+	return append(Compiler(),
 		"ca-certificates", "conntrack", "containernetworking-plugins", "e2fsprogs", "iproute2", "iptables", "mount",
 		"nftables", "runc",
-	}
+	)
 }
 
 // Postgres are the packages that Temporal on PostgreSQL needs.
 func Postgres() []string { return []string{"postgresql"} }
 
+// Temporal are the packages that building Temporal's server, and testing it on each of its databases, needs.
+func Temporal() []string { return append(Compiler(), Postgres()...) }
+
 // Test are the packages that compiling everything and running the tests needs:
 // the launcher links against libvirt.
 func Test() []string {
-	return []string{"gcc", "libc6-dev", "libvirt-dev", "pkg-config"}
+	return append(Compiler(), "libvirt-dev", "pkg-config")
 }
 
 // Launcher are the packages that running the launcher's image on the machine itself, without a cluster, needs.

@@ -96,7 +96,8 @@ func (b Builder) build(ctx context.Context, p Part, folder string) error {
 	if p.Cgo {
 		cgo = "1"
 	}
-	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOTOOLCHAIN=local", "GOFLAGS=", "GOWORK=off", "GOBIN="+work)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOTOOLCHAIN=local", "GOFLAGS=", "GOWORK=off", "GOBIN="+work,
+		"CC=gcc", "CGO_CFLAGS=", "CGO_LDFLAGS=")
 	if err := b.runWithProgress(cmd, p, log); err != nil {
 		return err
 	}

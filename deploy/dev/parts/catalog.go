@@ -150,8 +150,11 @@ func Temporal() Part {
 	return Part{
 		Name: "temporal", Dir: "deploy/dev/parts/temporal",
 		What:     "Temporal's server and its web interface from source",
-		Cold:     4 * time.Minute,
+		Cold:     5 * time.Minute,
 		Packages: []string{"."}, Output: "virtflow-temporal",
+		// SQLite with full-text search. Static, as programs without C are: the cache outlives a machine's libc.
+		Cgo: true, Tags: "sqlite_fts5,sqlite_omit_load_extension,netgo,osusergo",
+		LDFlags: "-linkmode external -extldflags -static",
 	}
 }
 

@@ -18,6 +18,9 @@ import (
 func (p Part) Key(repo string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s/%s\n%s\n%q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, p.Name, p.arguments("out"))
+	if p.Cgo {
+		fmt.Fprintln(h, "cgo")
+	}
 	if p.Dir != "" {
 		if err := hashModule(h, filepath.Join(repo, p.Dir)); err != nil {
 			return "", fmt.Errorf("compute the cache key of %s: %w", p.Name, err)

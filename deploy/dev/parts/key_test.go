@@ -58,6 +58,7 @@ func TestKeyFollowsContent(t *testing.T) {
 		"ldflags":  {Name: "x", Dir: "nested", Packages: []string{"."}, LDFlags: "-X y=z"},
 		"packages": {Name: "x", Dir: "nested", Packages: []string{"./sub"}},
 		"output":   {Name: "x", Dir: "nested", Packages: []string{"."}, Output: "y"},
+		"cgo":      {Name: "x", Dir: "nested", Packages: []string{"."}, Cgo: true},
 	} {
 		require.NotEqual(t, first, key(same, other), name)
 	}
