@@ -85,12 +85,11 @@ func (u *updater) repeat(ctx context.Context, do func(context.Context) error) {
 
 // continueAsNew asks the entities that began with other changes than these to continue as new.
 func (u *updater) continueAsNew(ctx context.Context, changes []string) error {
-	// GetVersion writes change IDs with their version.
-	format := "(TemporalChangeVersion IS NULL OR TemporalChangeVersion != '%s-1')"
+	format := "(TemporalChangeVersion IS NULL OR TemporalChangeVersion != '%s')"
 	if len(changes) == 0 {
-		format = "TemporalChangeVersion IS NOT NULL AND TemporalChangeVersion != '%s-1'"
+		format = "TemporalChangeVersion IS NOT NULL AND TemporalChangeVersion != '%s'"
 	}
-	others := fmt.Sprintf(format, contract.Logic(changes))
+	others := fmt.Sprintf(format, contract.ListedLogic(changes))
 	asked := 0
 	err := eachRunning(ctx, u.temporal, u.entities, others, func(e *workflowpb.WorkflowExecutionInfo) error {
 		id := e.GetExecution().GetWorkflowId()

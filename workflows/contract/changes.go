@@ -19,3 +19,6 @@ func Logic(changes []string) string {
 	}
 	return "logic:" + newest
 }
+
+// ListedLogic is Logic as Temporal lists it among a run's change IDs, with the version that GetVersion was given.
+func ListedLogic(changes []string) string { return Logic(changes) + "-1" }

@@ -16,7 +16,7 @@ var begunWith = temporal.NewSearchAttributeKeyKeywordList("TemporalChangeVersion
 func fixLogic(ctx workflow.Context) {
 	changes := contract.Changes()
 	before, _ := workflow.GetTypedSearchAttributes(ctx).GetKeywordList(begunWith)
-	if len(changes) == 0 && (len(before) == 0 || slices.Equal(before, []string{contract.Logic(nil) + "-1"})) {
+	if len(changes) == 0 && (len(before) == 0 || slices.Equal(before, []string{contract.ListedLogic(nil)})) {
 		return
 	}
 	for _, id := range append(changes, contract.Logic(changes)) {

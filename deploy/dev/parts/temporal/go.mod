@@ -221,5 +221,5 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-// SQLite from C instead of its translation to Go: it takes a fifth less of the server's processor time.
+// SQLite from C instead of its translation to Go: see docs/design/temporal-dev-server.md.
 replace modernc.org/sqlite => ./sqlite

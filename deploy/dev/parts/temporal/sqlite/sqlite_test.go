@@ -115,8 +115,8 @@ func TestACancelledStatementSaysSo(t *testing.T) {
 	require.Equal(t, 5, e.Code(), "SQLITE_BUSY")
 }
 
-// TestBytesThatAreNot are NULL, and empty ones are not.
-func TestBytesThatAreNot(t *testing.T) {
+// TestNoBytesAreNULL, and empty ones are not.
+func TestNoBytesAreNULL(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "a.db"), "mode=rwc")
 	_, err := db.Exec("CREATE TABLE a (b MEDIUMBLOB)")
 	require.NoError(t, err)

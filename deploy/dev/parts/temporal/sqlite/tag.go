@@ -2,5 +2,5 @@
 
 package sqlite
 
-// The tables of visibility have full-text search, of which a program without it would hear when it makes them.
+// Without full-text search a program would fail only when it makes the tables of visibility.
 var _ = buildItWithTheTag_sqlite_fts5
