@@ -108,9 +108,9 @@ type entities struct {
 	update updateEntity
 }
 
-// each lists them without their types.
+// each lists them without their types, first the queue: what it admits rests on what it has heard of by then.
 func (e entities) each() []untyped {
-	return []untyped{e.vm, e.set, e.vmi, e.node, e.move, e.queue, e.update}
+	return []untyped{e.queue, e.vm, e.set, e.vmi, e.node, e.move, e.update}
 }
 
 // workflowTypes are those of the entities' workflows.

@@ -34,7 +34,7 @@ func (l Lately) Add(d *Delivery, now time.Time) {
 	l[d.subject()] = sending{delivery: d, at: now, lost: old.lost && d.Known}
 	if len(l)%256 == 0 { // now and then is enough
 		for s, x := range l {
-			if now.Sub(x.at) > 2*temporalclient.Forgotten {
+			if !x.lost && now.Sub(x.at) > 2*temporalclient.Forgotten {
 				delete(l, s)
 			}
 		}

@@ -1,7 +1,9 @@
 package crdwatch
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
@@ -140,7 +142,9 @@ func (q queueEntity) missing(running int) int {
 	return 1 - running
 }
 
-func (queueEntity) sendAll(context.Context, *resyncer) error { return nil }
+func (q queueEntity) sendAll(ctx context.Context, r *resyncer) error {
+	return q.send(ctx, r, (*differ).queuedAnew)
+}
 
 func (queueEntity) vanishedObjects(context.Context, *resyncer, map[string]contract.Object) error {
 	return nil
@@ -148,20 +152,46 @@ func (queueEntity) vanishedObjects(context.Context, *resyncer, map[string]contra
 
 // lostWorkflows sends a queue that is lost all that have not ended.
 func (q queueEntity) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
-	unended := q.informers.unended()
-	if _, ok := open[contract.AdmissionID]; ok || len(unended) == 0 {
+	if _, ok := open[contract.AdmissionID]; ok || len(q.informers.unended()) == 0 {
 		return nil
 	}
 	if runs, err := r.runs(ctx, contract.AdmissionID); err != nil || runs {
 		return err
 	}
+	return q.send(ctx, r, (*differ).queuedAgain)
+}
+
+// send sends the queue the migrations that have not ended, first those that run: it listens for a while, and then
+// admits others, whether it has heard of all or not.
+func (q queueEntity) send(
+	ctx context.Context, r *resyncer, one func(*differ, *kubevirt.VirtualMachineInstanceMigration),
+) error {
+	unended := q.informers.unended()
+	slices.SortFunc(unended, func(a, b *kubevirt.VirtualMachineInstanceMigration) int {
+		return cmp.Compare(waits(a), waits(b))
+	})
 	for _, vmim := range unended {
-		if err := r.limiter.Wait(ctx); err != nil {
+		if err := r.throttle.wait(ctx, contract.AdmissionID); err != nil {
 			return err
 		}
-		r.differ.queuedAgain(vmim)
+		one(r.differ, vmim)
 	}
 	return nil
+}
+
+// waits is 0 for a migration that runs, and 1 for one that does not yet.
+func waits(vmim *kubevirt.VirtualMachineInstanceMigration) int {
+	if vmim.IsRunning() {
+		return 0
+	}
+	return 1
+}
+
+// queuedAnew sends a migration to a queue that may not have heard of it.
+func (d *differ) queuedAnew(vmim *kubevirt.VirtualMachineInstanceMigration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queued(vmim, resync)
 }
 
 // queuedAgain sends a migration to a queue that has heard of nothing.

@@ -235,7 +235,7 @@ func TestAClosedMigrationNeedsNoWorkflow(t *testing.T) {
 	require.Equal(t, []string{"observe-migration uid-ended"}, waiting(d, "migration/a/ended"))
 }
 
-// TestATerminatedQueueIsStartedAgain, and hears of every migration that has not ended.
+// TestATerminatedQueueIsStartedAgain, and hears of every migration that has not ended, first of those that run.
 func TestATerminatedQueueIsStartedAgain(t *testing.T) {
 	d := newTestDiffer(t)
 	v := &visible{running: map[string]string{contract.AdmissionID: contract.WorkflowAdmission}}
@@ -250,22 +250,33 @@ func TestATerminatedQueueIsStartedAgain(t *testing.T) {
 		require.Equal(t, want, v.lists)
 	}
 	look(0) // it is there although nothing waits
-	for _, name := range []string{"one", "two"} {
-		keep(t, d.informers.Migrations.GetStore(), migrationOf(name, kubevirt.MigrationPending))
+	all := []string{"one", "two", "three", "four", "five", "six", "seven"}
+	for i, name := range all {
+		phase := kubevirt.MigrationPending
+		if i == len(all)-1 {
+			phase = kubevirt.MigrationRunning
+		}
+		keep(t, d.informers.Migrations.GetStore(), migrationOf(name, phase))
 		v.running["migration/a/"+name] = contract.WorkflowMigration
 		v.executions = append(v.executions, running(t, "migration/a/"+name, map[string]string{
 			contract.SearchNamespace: "a", contract.SearchName: name, contract.SearchUID: "uid-" + name,
 		}))
 	}
-	keep(t, d.informers.Migrations.GetStore(), migrationOf("three", kubevirt.MigrationFailed))
-	v.running["migration/a/three"] = contract.WorkflowMigration // it removes its finalizer
-	v.executions = append(v.executions, running(t, "migration/a/three", nil))
+	keep(t, d.informers.Migrations.GetStore(), migrationOf("ended", kubevirt.MigrationFailed))
+	v.running["migration/a/ended"] = contract.WorkflowMigration // it removes its finalizer
+	v.executions = append(v.executions, running(t, "migration/a/ended", nil))
+	hears := func(of int) {
+		t.Helper()
+		heard := waiting(d, contract.AdmissionID)
+		require.Len(t, heard, of)
+		require.Equal(t, "observe-migration+ uid-seven", heard[0], "what runs")
+	}
 	require.NoError(t, l.SendAll(t.Context()))
+	hears(len(all) + 1)
 	outbox(d).pending = map[string][]*Delivery{}
 	look(0)
 	delete(v.running, contract.AdmissionID)
 	look(1)
-	require.ElementsMatch(t, []string{"observe-migration+ uid-one", "observe-migration+ uid-two"},
-		waiting(d, contract.AdmissionID))
+	hears(len(all))
 	require.Empty(t, outbox(d).pending, "the migrations have theirs")
 }

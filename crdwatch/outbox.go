@@ -24,8 +24,8 @@ type Outbox struct {
 	queue   workqueue.TypedRateLimitingInterface[string]
 	// epoch is what observations are sent in.
 	epoch func() int64
-	// limiter is how fast what was sent lately is sent again.
-	limiter *rate.Limiter
+	// throttle is how fast what was sent lately is sent again.
+	throttle throttle
 
 	mu      sync.Mutex
 	pending map[string][]*Delivery
@@ -48,7 +48,7 @@ func newOutbox(sender Sender, outages *temporalclient.Outages, m *Metrics, log z
 	o := &Outbox{
 		sender: sender, outages: outages, metrics: m, log: log, pending: map[string][]*Delivery{},
 		lately: Lately{},
-		epoch:  func() int64 { return 0 }, limiter: rate.NewLimiter(resyncRate, 1),
+		epoch:  func() int64 { return 0 }, throttle: throttle{limiter: rate.NewLimiter(resyncRate, 1), log: log},
 	}
 	o.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause),
@@ -267,8 +267,8 @@ func (o *Outbox) done(d *Delivery, sent bool) {
 }
 
 // sendAgain sends what Temporal has taken in the last minutes once more whenever the connection to it was lost: a
-// server that lost its last commits has forgotten it. Behind everything else, at a limited rate, and with a pause: a
-// server that comes and goes is one loss.
+// server that lost its last commits has forgotten it. Behind everything else, no faster than control workers take it
+// in, and with a pause: a server that comes and goes is one loss.
 func (o *Outbox) sendAgain(ctx context.Context) {
 	for {
 		select {
@@ -277,7 +277,7 @@ func (o *Outbox) sendAgain(ctx context.Context) {
 		case lost := <-o.outages.Restored():
 			n := 0
 			for _, d := range o.sentBefore(lost) {
-				if o.limiter.Wait(ctx) != nil {
+				if o.throttle.wait(ctx, d.Workflow) != nil {
 					return
 				}
 				if o.again(d) {

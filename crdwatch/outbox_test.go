@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 
 	"github.com/virtflow/virtflow/internal/temporalclient"
@@ -248,6 +250,37 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	require.True(t, o.step(t.Context()))
 	require.False(t, o.again(sent), "something newer was sent")
 	require.Equal(t, "third", r.all()[7].Payload)
+}
+
+// TestWhatIsSentAgainIsTakenInMeanwhile: what somebody asks for would wait behind all of it.
+func TestWhatIsSentAgainIsTakenInMeanwhile(t *testing.T) {
+	c := temporalclient.NewOutages()
+	o := newOutbox(&recording{}, c, NewMetrics(nil), zerolog.Nop())
+	asked, takenIn := make(chan string), make(chan struct{})
+	o.throttle = throttle{limiter: rate.NewLimiter(1e9, 1), takenIn: func(ctx context.Context, workflow string) error {
+		asked <- workflow
+		select {
+		case <-takenIn:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}}
+	for i := range throttleWindow + 1 {
+		o.Put(Delivery{Workflow: strconv.Itoa(i), Signal: "vm", UID: "u", Payload: i})
+		require.True(t, o.step(t.Context()))
+	}
+	now := time.Now()
+	for second, code := range []codes.Code{codes.Unavailable, codes.Unavailable, codes.Unavailable, codes.OK} {
+		c.Note(code, now.Add(time.Duration(second)*time.Second))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); o.sendAgain(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Equal(t, strconv.Itoa(throttleWindow-1), <-asked)
+	require.Equal(t, throttleWindow, o.queue.Len())
+	close(takenIn)
+	require.Eventually(t, func() bool { return o.queue.Len() == throttleWindow+1 }, 10*time.Second, time.Millisecond)
 }
 
 // TestWhatAnEntityKnowsIsSentAfterALoss: it may have forgotten what it wrote itself.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
@@ -119,40 +120,28 @@ func (u *updater) continueAsNew(ctx context.Context, changes []string) error {
 // they began with. An entity hears how its transition closed: it may have continued as new since it opened that.
 func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 	seen, listed := map[string]time.Time{}, false
+	var failures []error
 	const failing = "TemporalReportedProblems IS NOT NULL"
 	types := contract.WorkflowTypes()
 	err := eachRunning(ctx, u.temporal, types, failing, func(e *workflowpb.WorkflowExecutionInfo) error {
 		listed = true
-		id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
-		if err := u.ending.Wait(ctx); err != nil {
-			return err
-		}
-		diverges, err := u.diverges(ctx, id, run)
-		if err != nil || !diverges {
-			return err
-		}
+		run := e.GetExecution().GetRunId()
 		since, known := u.diverged[run]
-		if !known {
+		diverges, err := u.diverges(ctx, e.GetExecution())
+		switch {
+		case err != nil: // what was known of it still is
+			if known {
+				seen[run] = since
+			}
+			failures = append(failures, err)
+			return nil
+		case !diverges:
+			return nil
+		case !known:
 			since = u.now()
 		}
-		if seen[run] = since; u.now().Sub(since) < divergedFor {
-			return nil
-		}
-		u.log.Warn().Str("workflow", id).Str("run", run).Str("type", e.GetType().GetName()).
-			Msg("this release cannot replay the workflow, and ends it")
-		const why = "the release that runs now cannot replay it"
-		if err := u.temporal.TerminateWorkflow(ctx, id, run, why); ignoreAbsent(err) != nil {
-			return fmt.Errorf("ending %s, which cannot be replayed: %w", id, err)
-		}
-		parent := e.GetParentExecution().GetWorkflowId()
-		if parent == "" {
-			return nil
-		}
-		closed := contract.TransitionClosed{ID: id, Error: "it was ended: " + why,
-			ErrorType: contract.ErrorOutcomeUnknown}
-		err = u.temporal.SignalWorkflow(ctx, parent, "", contract.SignalTransitionClosed, closed)
-		if ignoreAbsent(err) != nil {
-			return fmt.Errorf("telling %s that %s was ended: %w", parent, id, err)
+		if seen[run] = since; u.now().Sub(since) >= divergedFor {
+			failures = append(failures, u.end(ctx, e))
 		}
 		return nil
 	})
@@ -167,30 +156,54 @@ func (u *updater) endWhatCannotReplay(ctx context.Context) error {
 	}
 	if err != nil { // what it did not come to stays known
 		maps.Copy(u.diverged, seen)
-		return err
+	} else {
+		u.diverged = seen
 	}
-	u.diverged = seen
+	return errors.Join(append(failures, err)...)
+}
+
+// end ends a workflow that cannot be replayed.
+func (u *updater) end(ctx context.Context, e *workflowpb.WorkflowExecutionInfo) error {
+	id, run := e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId()
+	u.log.Warn().Str("workflow", id).Str("run", run).Str("type", e.GetType().GetName()).
+		Msg("this release cannot replay the workflow, and ends it")
+	const why = "the release that runs now cannot replay it"
+	if err := u.temporal.TerminateWorkflow(ctx, id, run, why); ignoreAbsent(err) != nil {
+		return fmt.Errorf("ending %s, which cannot be replayed: %w", id, err)
+	}
+	parent := e.GetParentExecution().GetWorkflowId()
+	if parent == "" {
+		return nil
+	}
+	closed := contract.TransitionClosed{ID: id, Error: "it was ended: " + why, ErrorType: contract.ErrorOutcomeUnknown}
+	err := u.temporal.SignalWorkflow(ctx, parent, "", contract.SignalTransitionClosed, closed)
+	if ignoreAbsent(err) != nil {
+		return fmt.Errorf("telling %s that %s was ended: %w", parent, id, err)
+	}
 	return nil
 }
 
 // diverges says whether a run's last task failed for a history that its worker's logic would not have written. The SDK
 // reports that for the first attempt only: the others time out, of which histories say nothing.
-func (u *updater) diverges(ctx context.Context, id, run string) (bool, error) {
-	diverges := false
-	events := u.temporal.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+func (u *updater) diverges(ctx context.Context, e *commonpb.WorkflowExecution) (bool, error) {
+	if err := u.ending.Wait(ctx); err != nil {
+		return false, err
+	}
+	diverges, id := false, e.GetWorkflowId()
+	events := u.temporal.GetWorkflowHistory(ctx, id, e.GetRunId(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
-		e, err := events.Next()
+		event, err := events.Next()
 		if ignoreAbsent(err) != nil {
 			return false, fmt.Errorf("reading the history of %s: %w", id, err)
 		}
 		if err != nil {
 			return false, nil //nolint:nilerr // it exists no more
 		}
-		switch e.GetEventType() {
+		switch event.GetEventType() {
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 			diverges = false
 		case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-			cause := e.GetWorkflowTaskFailedEventAttributes().GetCause()
+			cause := event.GetWorkflowTaskFailedEventAttributes().GetCause()
 			diverges = cause == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR
 		default:
 		}

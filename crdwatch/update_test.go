@@ -191,6 +191,24 @@ func TestWhatReplaysAgainIsNotEnded(t *testing.T) {
 	pass(time.Second)
 	look("a")
 	require.NotEmpty(t, l.did, "it was known, though one look failed before it came to that")
+
+	u, pass = updaterOf(l)
+	l.did = nil
+	lookToo := func(ids ...string) {
+		l.ids = append(ids, "unreadable")
+		require.Error(t, u.endWhatCannotReplay(t.Context()))
+		pass(divergedFor - time.Second)
+	}
+	lookToo("a")
+	lookToo() // a worker that can replay it had it
+	lookToo("a")
+	require.Empty(t, l.did, "that another cannot be read says nothing of it")
+	a := l.histories["a"]
+	l.histories["a"] = []*historypb.HistoryEvent{nil}
+	lookToo("a")
+	l.histories["a"] = a
+	lookToo("a")
+	require.NotEmpty(t, l.did, "it was known, though one look could not read it")
 }
 
 // asking takes a long time for each entity that is asked to continue as new, as for the thousands of a large cluster.

@@ -233,6 +233,7 @@ func (w *watch) lead(ctx context.Context) {
 	outbox := newOutbox(w.sender, w.options.Outages, w.metrics, log)
 	outbox.epoch = w.epoch.Load
 	l := NewLeader(w.options, w.metrics, w.informers, outbox, resyncRate)
+	outbox.throttle = l.resyncer.throttle
 	w.leading.Store(l)
 	w.metrics.outbox.Store(outbox)
 	defer func() {

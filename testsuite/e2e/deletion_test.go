@@ -13,9 +13,9 @@ import (
 )
 
 // TestDeletionBudget counts what the deletion of a running VM costs. The guest shuts down by itself; what it takes
-// longer than the VMI's status waits to be written adds one write. Four of the calls read what is true at the moment of
-// deleting: the VMI and the VM, the VMI once more before its pod goes, and the pod before the VMI's finalizers are
-// removed. Two more are made where the pod changes as its own finalizer is removed.
+// longer than the VMI's status waits to be written adds one write. Five of the calls read what is true at the moment of
+// deleting: the VMI three times, the VM once, and the VMI's pods before its finalizers are removed. Two more are made
+// where the pod changes as its own finalizer is removed.
 func TestDeletionBudget(t *testing.T) {
 	turns.Take(t, 3)
 	untilHealthy(t)

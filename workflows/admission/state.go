@@ -138,11 +138,15 @@ func (s *State) request(r contract.AdmissionRequest, now time.Time) {
 	}
 }
 
-// observe folds what crdwatch says of a migration.
+// observe folds what crdwatch says of a migration. What comes late from an earlier epoch may never have been: all that
+// is true is said again.
 func (s *State) observe(o contract.QueuedMigration, now time.Time) {
 	if s.Heard(o.Epoch) {
 		s.listen(now)
 		s.Stale = false
+	}
+	if o.Epoch < s.Epoch && s.Epoch > 1 { // 0: before there was a token, which then has 1
+		return
 	}
 	uid := o.Migration.UID
 	if l := s.Listening; l != nil && o.Open > l.Open {
@@ -220,6 +224,8 @@ func (s *State) displaced(by contract.QueuedMigration, now time.Time) bool {
 		switch {
 		case m.Namespace != by.Migration.Namespace || m.Name != by.Migration.Name || m.UID == by.Migration.UID:
 		case e.Version != "" && !entity.Newer(by.ResourceVersion, e.Version):
+			return true
+		case e.Version == "" && s.Listening == nil && by.CreatedAt.Before(e.Since): // e has asked, and is yet to be seen
 			return true
 		default:
 			s.end(m, now)

@@ -321,6 +321,23 @@ func TestAnEarlierOneOfItsName(t *testing.T) {
 	require.Empty(t, r.names(), "it had been told that the earlier one is gone")
 }
 
+// TestAnEarlierOneOfItsNameComesFirst: of the later one nothing has been seen yet.
+func TestAnEarlierOneOfItsNameComesFirst(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	earlier := func(o *contract.QueuedMigration) {
+		o.Migration.UID, o.CreatedAt = "earlier", r.began.Add(-time.Minute)
+	}
+	r.at(0, func() { r.see("r", "n1", 1, 1, started) })
+	r.at(5, func() { r.ask("x", "n1") })
+	r.at(6, func() { r.see("x", "n1", 2, 5, earlier, started) })
+	r.at(7, func() { require.ElementsMatch(t, []string{"uid-r", "uid-x"}, r.uids()) })
+	r.at(8, func() { r.see("x", "n1", 2, 7) })
+	r.at(10, func() { r.see("r", "n1", 1, 8, ended) })
+	r.run(15, contract.EntityInput{})
+	require.Equal(t, []string{"5 x 1/1", "10 x admitted"}, r.heard())
+}
+
 // TestAnEarlierOneIsThereAgain, and the later one of its name is not: an older copy of etcd was put back.
 func TestAnEarlierOneIsThereAgain(t *testing.T) {
 	r := newRig(t)
@@ -516,6 +533,23 @@ func TestANewEpoch(t *testing.T) {
 	require.Equal(t, "80 x admitted", heard[len(heard)-1])
 	require.EqualValues(t, 2, r.state().Epoch)
 	require.False(t, r.state().Stale)
+}
+
+// TestWhatComesFromAnEarlierEpoch counts no more: neither that something has ended, nor its version.
+func TestWhatComesFromAnEarlierEpoch(t *testing.T) {
+	r := newRig(t)
+	r.limits.Cluster = 1
+	r.at(0, func() { r.see("x", "n1", 2, 8); r.see("y", "n1", 2, 9) })
+	r.at(1, func() { r.see("x", "n1", 2, 4, epoch(2)); r.see("y", "n1", 2, 5, epoch(2)) })
+	r.at(2, func() { r.see("x", "n1", 1, 9, ended); r.see("y", "n1", 1, 10) })
+	r.at(3, func() { r.see("x", "n1", 2, 6, started, epoch(2)); r.see("y", "n1", 2, 7, started, epoch(2)) })
+	r.at(20, func() {
+		for _, e := range r.state().Entries {
+			require.True(t, e.Started, e.Migration.Name)
+		}
+		require.Equal(t, []string{"x", "y"}, r.names())
+	})
+	r.run(21, contract.EntityInput{})
 }
 
 // TestTheQueueContinuesAsNew when nothing is in hand, with all that it knows.

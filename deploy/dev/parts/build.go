@@ -98,7 +98,7 @@ func (b Builder) build(ctx context.Context, p Part, folder string) error {
 	}
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOTOOLCHAIN=local", "GOFLAGS=", "GOWORK=off", "GOBIN="+work,
 		// What the environment says of C is not in the key.
-		"CC=gcc", "CGO_CFLAGS=", "CGO_LDFLAGS=")
+		"CC=gcc", "CGO_CPPFLAGS=", "CGO_CFLAGS=", "CGO_LDFLAGS=")
 	if err := b.runWithProgress(cmd, p, log); err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Key is a short hash of everything that the part's build depends on: the
-// compiler, the flags, and the files of its module.
+// Key is a short hash of what the part's build depends on: Go's version, the flags, and the files of its module. The C
+// compiler is not in it: a newer one causes no new build.
 func (p Part) Key(repo string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s/%s\n%s\n%q\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, p.Name, p.arguments("out"))

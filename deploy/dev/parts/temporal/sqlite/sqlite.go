@@ -28,8 +28,14 @@ func (Driver) Open(name string) (driver.Conn, error) {
 	pragmas := parameters["_pragma"]
 	parameters.Del("_pragma")
 	parameters.Del("_time_format")
-	// SQLite's defaults, instead of go-sqlite3's.
-	parameters.Set("_busy_timeout", "0")
+	// SQLite's defaults, instead of go-sqlite3's, which sets the second when it may have to wait for another process.
+	busy := "0"
+	for _, p := range pragmas {
+		if timeout, ok := strings.CutPrefix(p, "busy_timeout="); ok {
+			busy = timeout
+		}
+	}
+	parameters.Set("_busy_timeout", busy)
 	parameters.Set("_synchronous", "FULL")
 	c := &sqlite3.SQLiteDriver{ConnectHook: func(c *sqlite3.SQLiteConn) error {
 		for _, p := range pragmas {

@@ -43,6 +43,7 @@ func TestPragmasAreSet(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.ErrorContains(t, err, "the pragma journal mode: ")
 	require.ErrorContains(t, open(t, path, "_pragma=%zz").Ping(), "data source name")
+	require.ErrorContains(t, open(t, path, "_pragma=busy_timeout%3Dlong").Ping(), "busy_timeout")
 	require.ErrorContains(t, open(t, path+".none", "mode=rw").Ping(), "no such file or directory (14)")
 }
 
@@ -113,6 +114,21 @@ func TestACancelledStatementSaysSo(t *testing.T) {
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, 5, e.Code(), "SQLITE_BUSY")
+}
+
+// TestOpeningWaitsForAnotherProcess, for as long as the name says.
+func TestOpeningWaitsForAnotherProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	db := open(t, path, "mode=rwc")
+	_, err := db.Exec("CREATE TABLE a (k TEXT)")
+	require.NoError(t, err)
+	_, err = db.Exec("BEGIN EXCLUSIVE")
+	require.NoError(t, err)
+	var e *Error
+	require.ErrorAs(t, open(t, path, "mode=rw").Ping(), &e)
+	require.Equal(t, 5, e.Code(), "SQLITE_BUSY")
+	time.AfterFunc(200*time.Millisecond, func() { _, _ = db.Exec("ROLLBACK") })
+	require.NoError(t, open(t, path, "mode=rw&_pragma=busy_timeout%3D60000").Ping())
 }
 
 // TestNoBytesAreNULL, and empty ones are not.
