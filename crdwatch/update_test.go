@@ -195,7 +195,7 @@ func TestWhatReplaysAgainIsNotEnded(t *testing.T) {
 	u, pass = updaterOf(l)
 	l.did = nil
 	lookToo := func(ids ...string) {
-		l.ids = append(ids, "unreadable")
+		l.ids = append([]string{"unreadable"}, ids...)
 		require.Error(t, u.endWhatCannotReplay(t.Context()))
 		pass(divergedFor - time.Second)
 	}

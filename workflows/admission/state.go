@@ -223,15 +223,22 @@ func (s *State) displaced(by contract.QueuedMigration, now time.Time) bool {
 		m := e.Migration
 		switch {
 		case m.Namespace != by.Migration.Namespace || m.Name != by.Migration.Name || m.UID == by.Migration.UID:
-		case e.Version != "" && !entity.Newer(by.ResourceVersion, e.Version):
-			return true
-		case e.Version == "" && s.Listening == nil && by.CreatedAt.Before(e.Since): // e has asked, and is yet to be seen
+		case s.later(&e, by):
 			return true
 		default:
 			s.end(m, now)
 		}
 	}
 	return false
+}
+
+// later says that a migration was made after another of its name. One that has asked, and is yet to be seen, has no
+// version; what the queue knows of it counts unless it is just learning anew who is there.
+func (s *State) later(e *Entry, other contract.QueuedMigration) bool {
+	if e.Version == "" {
+		return s.Listening == nil && other.CreatedAt.Before(e.Since)
+	}
+	return !entity.Newer(other.ResourceVersion, e.Version)
 }
 
 // admit gives a migration its place.
