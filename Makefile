@@ -146,9 +146,9 @@ SCALE ?=
 
 .PHONY: scale
 scale: ## Load the local cluster's control plane with 1,000 VMs on simulated nodes, at twice the rate that it can do (SCALE='--count 200': fewer; SCALE=--kubevirt: after make kubevirt). 20 minutes.
-	@eval "$$($(DEV) env)"; go run -trimpath -buildvcs=false ./testsuite/scale $(SCALE) \
+	@eval "$$($(DEV) env)"; go run -trimpath -buildvcs=false ./testsuite/scale \
 	  --temporal-address "$$TEMPORAL_ADDRESS" --temporal-namespace "$$TEMPORAL_NAMESPACE" --temporal-tls-server-name "$$TEMPORAL_TLS_SERVER_NAME" \
-	  --temporal-tls-ca "$$TEMPORAL_TLS_CA" --temporal-tls-cert "$$TEMPORAL_TLS_CERT" --temporal-tls-key "$$TEMPORAL_TLS_KEY"
+	  --temporal-tls-ca "$$TEMPORAL_TLS_CA" --temporal-tls-cert "$$TEMPORAL_TLS_CERT" --temporal-tls-key "$$TEMPORAL_TLS_KEY" $(SCALE)
 
 .PHONY: scale-plots
 scale-plots: ## Draw what make scale has measured (IN=file, given to it as SCALE='--out file') into docs/images. 5 s.

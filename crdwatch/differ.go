@@ -168,6 +168,11 @@ func (e *entity[T, O]) again(d *differ, object T) {
 		e.forget(d, object)
 	}
 	d.mu.Unlock()
+	e.all(d, object)
+}
+
+// all sends everything that the workflow of an object is to know and has not been sent, at once: one task folds it in.
+func (e *entity[T, O]) all(d *differ, object T) {
 	e.changed(d, cache.MetaObjectToName(object).String(), resync)
 	if e.rest != nil {
 		e.rest(d, object)

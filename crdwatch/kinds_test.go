@@ -176,3 +176,23 @@ func TestANewLeaderSendsWhatWasChangedLastFirst(t *testing.T) {
 	require.Equal(t, []string{"vm/a/ten", "vm/a/nine", "vm/a/two", "vmi/a/ten", "vmi/a/nine", "vmi/a/two"},
 		[]string(sent[:6]))
 }
+
+// TestANewLeaderSendsAVMIAllAtOnce: its pod and its node with it, which one task folds in. How a node is, sent to all
+// of its VMIs at once, would be a burst that no rate limits.
+func TestANewLeaderSendsAVMIAllAtOnce(t *testing.T) {
+	d := newTestDiffer(t)
+	vmi, pod, _ := instanceOnNode(t, d)
+	other, its := vmi.DeepCopy(), pod.DeepCopy()
+	other.Name, other.UID, other.ResourceVersion = "other", "i2", "2"
+	its.Name, its.UID, its.OwnerReferences = "p2", "p2", controlledBy(other, "VirtualMachineInstance")
+	require.NoError(t, d.informers.VMIs.GetStore().Add(vmi))
+	require.NoError(t, d.informers.VMIs.GetStore().Add(other))
+	require.NoError(t, d.informers.Pods.GetStore().Add(its))
+	var sent inOrder
+	require.NoError(t, NewLeader(Options{}, d.metrics, d.informers, &sent, rate.Inf).SendAll(t.Context()))
+	require.Len(t, sent, 8)
+	for i, workflow := range sent[:6] {
+		require.Equal(t, sent[i/3*3], workflow, "%v", sent)
+	}
+	require.ElementsMatch(t, []string{"vmi/a/web", "vmi/a/other"}, []string{sent[0], sent[3]})
+}

@@ -130,8 +130,10 @@ func (r *resyncer) sendAll(ctx context.Context) error {
 		if ref == nil {
 			continue // somebody else's
 		}
-		if err := r.throttle.wait(ctx, contract.VMIID(pod.Namespace, ref.Name)); err != nil {
-			return err
+		if !r.informers.hasOwner(pod, ref) { // the others were sent with it
+			if err := r.throttle.wait(ctx, contract.VMIID(pod.Namespace, ref.Name)); err != nil {
+				return err
+			}
 		}
 		r.differ.pod(cache.MetaObjectToName(pod).String(), resync)
 	}
@@ -147,7 +149,7 @@ func (e *entity[T, O]) sendAll(ctx context.Context, r *resyncer) error {
 		if err := r.throttle.wait(ctx, e.id(o.GetNamespace(), o.GetName())); err != nil {
 			return err
 		}
-		e.changed(r.differ, cache.MetaObjectToName(o).String(), resync)
+		e.all(r.differ, o)
 	}
 	return nil
 }

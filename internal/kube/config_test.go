@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -15,17 +16,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// TestNoRequestWaitsHere: limiting rates is the API server's; whatever waited in the client would time out there.
+// TestNoRequestWaitsHere: limiting rates is the API server's; whatever waited in the client would time out there. No
+// answer is compressed.
 func TestNoRequestWaitsHere(t *testing.T) {
 	asked := make(chan string, 10)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked <- r.UserAgent()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.UserAgent() + r.Header.Get("Accept-Encoding")
 		<-r.Context().Done()
 	}))
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(api.Config{
-		Clusters: map[string]*api.Cluster{"c": {Server: server.URL}},
+		Clusters: map[string]*api.Cluster{"c": {Server: server.URL,
+			CertificateAuthorityData: pem.EncodeToMemory(
+				&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}},
 		Contexts: map[string]*api.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
 	}, file))
 	config, err := LoadConfig(file, "virtflow-test")

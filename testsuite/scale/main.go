@@ -36,6 +36,7 @@ type options struct {
 	Replace  bool          // deletes all VMIs of VMs, too
 	Idle     time.Duration `json:",omitempty"` // how long all VMs run with nothing asked for
 	Restarts bool          // kills each program while all VMs run
+	Counts   bool          `json:",omitempty"` // judges counts alone
 	Resume   string        // namespace of the VMs of an earlier run
 	Keep     bool          // leaves the namespaces
 	System   string        // virtflow's own namespace
@@ -71,6 +72,8 @@ func command() *cobra.Command {
 			f.DurationVar(&o.Idle, "idle", 0, "let all VMs run for so long with nothing asked for, and see what it costs")
 			f.BoolVar(&o.Restarts, "restarts", false,
 				"kill the programs of the control plane in turn while all VMs run, and see what it costs")
+			f.BoolVar(&o.Counts, "counts-only", false,
+				"report how many VMs a second get done without judging it: a busy machine decides that, too")
 			f.StringVar(&o.Resume, "resume", "",
 				"go on with the VMs in this namespace, which a run with --keep has left or one that was cut off: none "+
 					"are made, nor replaced")

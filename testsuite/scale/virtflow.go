@@ -88,8 +88,10 @@ func (v virtflow) watch(ctx, life context.Context) (func(), error) {
 }
 
 func (v virtflow) started(ctx context.Context, s *stage, rest restful, capacity, load step) error {
-	v.found(costs("requests for each start", rest.start, load),
-		goodput(v.object().plural+" started a second", v.Rate, capacity, load))
+	v.found(costs("requests for each start", rest.start, load))
+	if !v.Counts {
+		v.found(goodput(v.object().plural+" started a second", v.Rate, capacity, load))
+	}
 	return errors.Join(s.transitions(ctx), s.nothingLost(ctx, "their starts", rest.afterStart))
 }
 
