@@ -142,30 +142,9 @@ func (q queueEntity) missing(running int) int {
 	return 1 - running
 }
 
-func (q queueEntity) sendAll(ctx context.Context, r *resyncer) error {
-	return q.send(ctx, r, (*differ).queuedAnew)
-}
-
-func (queueEntity) vanishedObjects(context.Context, *resyncer, map[string]contract.Object) error {
-	return nil
-}
-
-// lostWorkflows sends a queue that is lost all that have not ended.
-func (q queueEntity) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
-	if _, ok := open[contract.AdmissionID]; ok || len(q.informers.unended()) == 0 {
-		return nil
-	}
-	if runs, err := r.runs(ctx, contract.AdmissionID); err != nil || runs {
-		return err
-	}
-	return q.send(ctx, r, (*differ).queuedAgain)
-}
-
-// send sends the queue the migrations that have not ended, first those that run: it listens for a while, and then
+// sendAll sends the queue the migrations that have not ended, first those that run: it listens for a while, and then
 // admits others, whether it has heard of all or not.
-func (q queueEntity) send(
-	ctx context.Context, r *resyncer, one func(*differ, *kubevirt.VirtualMachineInstanceMigration),
-) error {
+func (q queueEntity) sendAll(ctx context.Context, r *resyncer) error {
 	unended := q.informers.unended()
 	slices.SortFunc(unended, func(a, b *kubevirt.VirtualMachineInstanceMigration) int {
 		return cmp.Compare(waits(a), waits(b))
@@ -174,9 +153,26 @@ func (q queueEntity) send(
 		if err := r.throttle.wait(ctx, contract.AdmissionID); err != nil {
 			return err
 		}
-		one(r.differ, vmim)
+		r.differ.toQueue(vmim)
 	}
 	return nil
+}
+
+func (queueEntity) vanishedObjects(context.Context, *resyncer, map[string]contract.Object) error {
+	return nil
+}
+
+// lostWorkflows sends a queue that is lost all that have not ended.
+func (q queueEntity) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
+	unended := q.informers.unended()
+	if _, ok := open[contract.AdmissionID]; ok || len(unended) == 0 {
+		return nil
+	}
+	if runs, err := r.runs(ctx, contract.AdmissionID); err != nil || runs {
+		return err
+	}
+	r.differ.forgetQueued(unended)
+	return q.sendAll(ctx, r)
 }
 
 // waits is 0 for a migration that runs, and 1 for one that does not yet.
@@ -187,17 +183,18 @@ func waits(vmim *kubevirt.VirtualMachineInstanceMigration) int {
 	return 1
 }
 
-// queuedAnew sends a migration to a queue that may not have heard of it.
-func (d *differ) queuedAnew(vmim *kubevirt.VirtualMachineInstanceMigration) {
+// toQueue sends a migration to the queue, unless it was sent.
+func (d *differ) toQueue(vmim *kubevirt.VirtualMachineInstanceMigration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queued(vmim, resync)
 }
 
-// queuedAgain sends a migration to a queue that has heard of nothing.
-func (d *differ) queuedAgain(vmim *kubevirt.VirtualMachineInstanceMigration) {
+// forgetQueued drops what was sent of migrations to a queue that has heard of nothing.
+func (d *differ) forgetQueued(list []*kubevirt.VirtualMachineInstanceMigration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	forget(d, queuedKind(), string(vmim.UID))
-	d.queued(vmim, resync)
+	for _, vmim := range list {
+		forget(d, queuedKind(), string(vmim.UID))
+	}
 }
