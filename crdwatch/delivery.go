@@ -2,6 +2,7 @@ package crdwatch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -15,7 +16,7 @@ type Delivery struct {
 	Kind     string
 	Payload  any
 	// Start starts the workflow where it does not run; nil: an observation for a workflow that does not run is of no
-	// use.
+	// use, unless another delivery starts that.
 	Start *Start
 	// Merge makes one payload of two; nil: the newer one is enough.
 	Merge func(before, after any) any
@@ -47,8 +48,11 @@ type Queue interface {
 	Holds(workflow string) bool
 }
 
-// Sender hands a delivery to Temporal. It returns nil when the workflow has it, or does not run and is not to be
-// started.
+// ErrAbsent: a workflow that a delivery does not start does not run.
+var ErrAbsent = errors.New("the workflow does not run")
+
+// Sender hands a delivery to Temporal. It returns nil when the workflow has it, and ErrAbsent where that does not run
+// and is not to be started.
 type Sender interface {
 	Send(ctx context.Context, d *Delivery) error
 }
@@ -78,6 +82,18 @@ func (d *Delivery) Supersede(old *Delivery) bool {
 		d.Payload = d.Merge(old.Payload, d.Payload)
 	}
 	return true
+}
+
+// ends says that it is the end of a pod or an instance.
+func (d *Delivery) ends() bool {
+	switch o := d.Payload.(type) {
+	case contract.PodObservation:
+		return o.Gone
+	case contract.VMIObservation:
+		return o.Gone
+	default:
+		return false
+	}
 }
 
 // Held is how long all that waits for one workflow may go on waiting: until the first of it may not.

@@ -137,6 +137,9 @@ func (e *entity[T, O]) changed(d *differ, key string, from origin) {
 		d.queue.Put(Delivery{Workflow: e.id(namespace, name), Signal: e.signal, UID: uid, Kind: e.name, Payload: now,
 			Start: start, Known: true})
 	}
+	if !known && e.forget != nil {
+		e.forget(d, object) // what was sent before this had a workflow to go to may be lost: also sends it once more
+	}
 	if e.also != nil {
 		e.also(d, object, last, known, from)
 	}
@@ -164,19 +167,8 @@ func (e *entity[T, O]) vanished(d *differ, object T, from origin) {
 func (e *entity[T, O]) again(d *differ, object T) {
 	d.mu.Lock()
 	forget(d, e.kind, string(object.GetUID()))
-	if e.forget != nil {
-		e.forget(d, object)
-	}
 	d.mu.Unlock()
-	e.all(d, object)
-}
-
-// all sends everything that the workflow of an object is to know and has not been sent, at once: one task folds it in.
-func (e *entity[T, O]) all(d *differ, object T) {
 	e.changed(d, cache.MetaObjectToName(object).String(), resync)
-	if e.rest != nil {
-		e.rest(d, object)
-	}
 }
 
 // instanceOf sends a VM that was not known what its instance says, which may have been seen before it.
@@ -252,20 +244,27 @@ func (d *differ) vmiGoneForVM(vmi *kubevirt.VirtualMachineInstance, from origin)
 func (d *differ) pod(key string, from origin) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	pod, ok := get[*corev1.Pod](d.informers.Pods, key)
-	if !ok {
-		return
+	if pod, ok := get[*corev1.Pod](d.informers.Pods, key); ok {
+		d.podChanged(pod, from)
 	}
+}
+
+// podChanged is pod under the lock.
+func (d *differ) podChanged(pod *corev1.Pod, from origin) {
 	ref := observe.Owner(pod)
 	if ref == nil {
 		return // somebody else's
 	}
 	k, o := podKind(), observe.Pod(pod)
-	if _, known := recall(d, k, o.UID); !known && from == change && o.Migration == "" &&
-		k.same(observe.NewPod(o), o) {
+	_, known := recall(d, k, o.UID)
+	if !known && from == change && o.Migration == "" && k.same(observe.NewPod(o), o) {
 		d.metrics.count(k.name, resultSkipped)
 	} else if news(d, k, o.UID, o) {
-		putHeld(d, k, contract.VMIID(pod.Namespace, ref.Name), o.UID, o, d.startForPod(pod, ref), from,
+		start := d.startForPod(pod, ref)
+		if start != nil && !known {
+			forget(d, nodeStateKind(), o.UID) // it may have been sent before there was a workflow
+		}
+		putHeld(d, k, contract.VMIID(pod.Namespace, ref.Name), o.UID, o, start, from,
 			podHold(o, slices.Contains(o.Finalizers, contract.FinalizerPod), d.informers.ownerGoes(pod, ref)))
 	}
 	for _, m := range d.migrationsOf(pod) {
@@ -314,10 +313,10 @@ func (d *differ) forgetPod(uid string) {
 	forget(d, nodeStateKind(), uid)
 }
 
-// podsOf sends a VMI all its launcher pods.
+// podsOf sends a VMI that was not known all its launcher pods, with their nodes. One that is new has none.
 func (d *differ) podsOf(vmi *kubevirt.VirtualMachineInstance) {
 	for _, pod := range d.informers.podsOf(string(vmi.UID)) {
-		d.pod(cache.MetaObjectToName(pod).String(), resync)
+		d.podChanged(pod, resync)
 	}
 }
 

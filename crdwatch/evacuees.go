@@ -80,10 +80,8 @@ func (d *differ) evacueesOn(node, version string, from origin) {
 
 func (d *differ) forgetEvacueesOn(node *corev1.Node) { forget(d, evacueesKind(), node.Name) }
 
-// evacueesOfNode sends them to a node that may have forgotten.
+// evacueesOfNode sends them to a node that was not known.
 func (d *differ) evacueesOfNode(node *corev1.Node) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if there := indexed[*kubevirt.VirtualMachineInstance](d.informers.VMIs, byEvacuation, node.Name); len(there) > 0 {
 		d.evacueesOn(node.Name, there[0].ResourceVersion, resync)
 	}

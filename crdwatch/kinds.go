@@ -77,13 +77,13 @@ type entity[T metav1.Object, O any] struct {
 	// goneHold is how long word that an object is gone may wait: a workflow that has removed the last finalizer has
 	// completed by then, and needs none.
 	goneHold time.Duration
-	// also sends what a change says to other workflows than the object's own. Known says that last was sent before.
+	// also sends what a change says to other workflows than the object's own; and to that, if the object was not known,
+	// what others say to it. Known says that last was sent before.
 	also func(d *differ, object T, last O, known bool, from origin)
 	// alsoGone sends to others that an object is gone.
 	alsoGone func(d *differ, object T, from origin)
-	// forget drops what was sent of other objects to its workflow, and rest sends what is not sent with the object
-	// itself.
-	forget, rest func(d *differ, object T)
+	// forget drops what was sent of other objects to its workflow.
+	forget func(d *differ, object T)
 	// read asks the API server for an object.
 	read func(ctx context.Context, c apiServer, namespace, name string) (T, error)
 	// named makes an object of which no more is known.
@@ -145,8 +145,11 @@ func describe(i *Informers) entities {
 				same: observe.SameVMI},
 			workflow: contract.WorkflowVMI, title: "VirtualMachineInstance", id: contract.VMIID,
 			informer: i.VMIs, observe: i.observeVMI, gone: observe.GoneVMI, goneHold: endHold,
-			also: func(d *differ, vmi *kubevirt.VirtualMachineInstance, _ contract.VMIObservation, _ bool,
+			also: func(d *differ, vmi *kubevirt.VirtualMachineInstance, _ contract.VMIObservation, known bool,
 				from origin) {
+				if !known {
+					d.podsOf(vmi)
+				}
 				d.vmiForVM(vmi, from)
 				d.vmiForSets(vmi, from)
 				d.vmiForNodes(vmi, from)
@@ -158,7 +161,7 @@ func describe(i *Informers) entities {
 				d.vmiGoneForNodes(vmi, from)
 				d.outdatedChanged(from)
 			},
-			forget: (*differ).forgetPodsOf, rest: (*differ).podsOf,
+			forget: (*differ).forgetPodsOf,
 			read: func(
 				ctx context.Context, c apiServer, namespace, name string,
 			) (*kubevirt.VirtualMachineInstance, error) {
@@ -195,11 +198,11 @@ func describe(i *Informers) entities {
 				return contract.NodeID(name)
 			},
 			informer: i.Nodes, observe: i.observeNode, gone: observe.GoneNode,
-			also: (*differ).nodeForVMIs,
+			also: (*differ).besideNode,
 			alsoGone: func(d *differ, node *corev1.Node, from origin) {
 				d.nodeGoneForVMIs(node.Name, string(node.UID), from)
 			},
-			forget: (*differ).forgetEvacueesOn, rest: (*differ).evacueesOfNode,
+			forget: (*differ).forgetEvacueesOn,
 			read: func(ctx context.Context, c apiServer, _, name string) (*corev1.Node, error) {
 				return c.kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 			},

@@ -2,6 +2,7 @@ package crdwatch
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -154,10 +155,16 @@ func TestAgainSendsEverythingOnceMore(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// inOrder is a queue that notes for which workflows it gets something.
+// inOrder is a queue that notes what it gets for whom, as "workflow: signal[+]": + says that it may start the workflow.
 type inOrder []string
 
-func (q *inOrder) Put(d Delivery) { *q = append(*q, d.Workflow) }
+func (q *inOrder) Put(d Delivery) {
+	plus := ""
+	if d.Start != nil {
+		plus = "+"
+	}
+	*q = append(*q, d.Workflow+": "+d.Signal+plus)
+}
 
 func (q *inOrder) Holds(string) bool { return false }
 
@@ -173,26 +180,34 @@ func TestANewLeaderSendsWhatWasChangedLastFirst(t *testing.T) {
 	}
 	var sent inOrder
 	require.NoError(t, NewLeader(Options{}, d.metrics, d.informers, &sent, rate.Inf).SendAll(t.Context()))
-	require.Equal(t, []string{"vm/a/ten", "vm/a/nine", "vm/a/two", "vmi/a/ten", "vmi/a/nine", "vmi/a/two"},
-		[]string(sent[:6]))
+	require.Equal(t, []string{"vm/a/ten: observe-vm+", "vm/a/nine: observe-vm+", "vm/a/two: observe-vm+",
+		"vmi/a/ten: observe-vmi+", "vmi/a/nine: observe-vmi+", "vmi/a/two: observe-vmi+"}, []string(sent[:6]))
 }
 
 // TestANewLeaderSendsAVMIAllAtOnce: its pod and its node with it, which one task folds in. How a node is, sent to all
-// of its VMIs at once, would be a burst that no rate limits.
+// of its VMIs at once, would be a burst that no rate limits. A pod whose VMI is gone is sent by itself.
 func TestANewLeaderSendsAVMIAllAtOnce(t *testing.T) {
 	d := newTestDiffer(t)
 	vmi, pod, _ := instanceOnNode(t, d)
-	other, its := vmi.DeepCopy(), pod.DeepCopy()
-	other.Name, other.UID, other.ResourceVersion = "other", "i2", "2"
-	its.Name, its.UID, its.OwnerReferences = "p2", "p2", controlledBy(other, "VirtualMachineInstance")
-	require.NoError(t, d.informers.VMIs.GetStore().Add(vmi))
-	require.NoError(t, d.informers.VMIs.GetStore().Add(other))
-	require.NoError(t, d.informers.Pods.GetStore().Add(its))
-	var sent inOrder
-	require.NoError(t, NewLeader(Options{}, d.metrics, d.informers, &sent, rate.Inf).SendAll(t.Context()))
-	require.Len(t, sent, 8)
-	for i, workflow := range sent[:6] {
-		require.Equal(t, sent[i/3*3], workflow, "%v", sent)
+	vmi.ResourceVersion = "3"
+	keep(t, d.informers.VMIs.GetStore(), vmi)
+	for name, version := range map[string]string{"other": "2", "gone": "1"} {
+		other, its := vmi.DeepCopy(), pod.DeepCopy()
+		other.Name, other.UID, other.ResourceVersion = name, types.UID("i-"+name), version
+		its.Name, its.UID, its.OwnerReferences = "p-"+name, types.UID("p-"+name),
+			controlledBy(other, "VirtualMachineInstance")
+		keep(t, d.informers.Pods.GetStore(), its)
+		if name != "gone" {
+			keep(t, d.informers.VMIs.GetStore(), other)
+		}
 	}
-	require.ElementsMatch(t, []string{"vmi/a/web", "vmi/a/other"}, []string{sent[0], sent[3]})
+	var sent inOrder
+	l := NewLeader(Options{}, d.metrics, d.informers, &sent, rate.Limit(math.MaxInt32))
+	require.NoError(t, l.SendAll(t.Context()))
+	require.Equal(t, []string{
+		"vmi/a/web: observe-vmi+", "vmi/a/web: observe-pod", "vmi/a/web: observe-node",
+		"vmi/a/other: observe-vmi+", "vmi/a/other: observe-pod", "vmi/a/other: observe-node",
+	}, []string(sent[:6]))
+	require.Equal(t, []string{"vmi/a/gone: observe-pod+", "vmi/a/gone: observe-node"}, []string(sent[len(sent)-2:]))
+	require.Equal(t, 4, l.resyncer.throttle.sent, "two VMIs, the node, and the last pod: the others wait for nothing")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/observe"
@@ -13,7 +14,7 @@ import (
 )
 
 // besideMigration sends a migration to the queue of migrations; and to a migration that was not known the launcher pods
-// of its VMI, with their nodes.
+// of its VMI, with their nodes, behind itself.
 func (d *differ) besideMigration(
 	vmim *kubevirt.VirtualMachineInstanceMigration, _ contract.MigrationObservation, known bool, from origin,
 ) {
@@ -153,7 +154,7 @@ func (q queueEntity) sendAll(ctx context.Context, r *resyncer) error {
 		if err := r.throttle.wait(ctx, contract.AdmissionID); err != nil {
 			return err
 		}
-		r.differ.toQueue(vmim)
+		r.differ.toQueue(cache.MetaObjectToName(vmim).String())
 	}
 	return nil
 }
@@ -183,11 +184,13 @@ func waits(vmim *kubevirt.VirtualMachineInstanceMigration) int {
 	return 1
 }
 
-// toQueue sends a migration to the queue, unless it was sent.
-func (d *differ) toQueue(vmim *kubevirt.VirtualMachineInstanceMigration) {
+// toQueue sends a migration to the queue as it is by now, unless it was sent.
+func (d *differ) toQueue(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.queued(vmim, resync)
+	if vmim, ok := get[*kubevirt.VirtualMachineInstanceMigration](d.informers.Migrations, key); ok {
+		d.queued(vmim, resync)
+	}
 }
 
 // forgetQueued drops what was sent of migrations to a queue that has heard of nothing.

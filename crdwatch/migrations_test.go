@@ -132,7 +132,8 @@ func TestAMigrationHearsOfThePodsOfItsVMI(t *testing.T) {
 	d.pod("a/p", change)
 	outbox(d).pending = map[string][]*Delivery{}
 	d.entities.move.changed(d, "a/move", change)
-	require.Equal(t, []string{"observe-migration+ uid-move"}, waiting(d, "migration/a/move"), "it was sent before")
+	require.Equal(t, []string{"observe-migration+ uid-move", "observe-pod p"}, waiting(d, "migration/a/move"),
+		"what was sent before may have gone to nobody")
 	d.entities.move.again(d, vmim)
 	require.Equal(t, []string{"observe-migration+ uid-move", "observe-pod p", "observe-node p"},
 		waiting(d, "migration/a/move"))

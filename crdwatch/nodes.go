@@ -15,8 +15,12 @@ func (i *Informers) observeNode(node *corev1.Node) contract.NodeObservation {
 	return o
 }
 
-// nodeForVMIs sends how a node is to the VMIs whose pods are there.
-func (d *differ) nodeForVMIs(node *corev1.Node, _ contract.NodeObservation, _ bool, from origin) {
+// besideNode sends how a node is to the VMIs whose pods are there; and to a node that was not known how many are asked
+// to leave it.
+func (d *differ) besideNode(node *corev1.Node, _ contract.NodeObservation, known bool, from origin) {
+	if !known {
+		d.evacueesOfNode(node)
+	}
 	for _, pod := range d.informers.launchersOn(node.Name) {
 		d.nodeForVMI(pod, from)
 	}

@@ -185,6 +185,11 @@ func (o *Outbox) step(ctx context.Context) bool {
 				Int("attempt", o.queue.NumRequeues(workflow)+1)
 		}
 		switch consequenceOf(err) {
+		case absent:
+			if o.startFirst(d) {
+				continue
+			}
+			fallthrough
 		case delivered:
 			o.metrics.count(d.Kind, resultSent)
 			o.metrics.lag.Observe(time.Since(d.since).Seconds())
@@ -236,6 +241,20 @@ func (o *Outbox) first(workflow string) (*Delivery, time.Duration) {
 	}
 	list[0].sending = true
 	return list[0], 0
+}
+
+// startFirst moves what starts the workflow of a delivery to the front; false: nothing does. What is of the same kind
+// as the start is of an earlier object, and the end of an object is nothing to a workflow that is about to begin.
+func (o *Outbox) startFirst(d *Delivery) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := o.pending[d.Workflow]
+	i := slices.IndexFunc(list, func(other *Delivery) bool { return other.Start != nil && other.Signal != d.Signal })
+	if i < 0 || d.ends() {
+		return false
+	}
+	o.pending[d.Workflow] = append([]*Delivery{list[i]}, slices.Delete(slices.Clone(list), i, i+1)...)
+	return true
 }
 
 // last moves a delivery behind the others of its workflow, unless a newer one has taken its place meanwhile.

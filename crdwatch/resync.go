@@ -127,13 +127,11 @@ func (r *resyncer) sendAll(ctx context.Context) error {
 	}
 	for _, pod := range newestFirst(list[*corev1.Pod](r.informers.Pods)) {
 		ref := observe.Owner(pod)
-		if ref == nil {
-			continue // somebody else's
+		if ref == nil || r.informers.hasOwner(pod, ref) {
+			continue // somebody else's, or sent with its VMI
 		}
-		if !r.informers.hasOwner(pod, ref) { // the others were sent with it
-			if err := r.throttle.wait(ctx, contract.VMIID(pod.Namespace, ref.Name)); err != nil {
-				return err
-			}
+		if err := r.throttle.wait(ctx, contract.VMIID(pod.Namespace, ref.Name)); err != nil {
+			return err
 		}
 		r.differ.pod(cache.MetaObjectToName(pod).String(), resync)
 	}
@@ -149,7 +147,7 @@ func (e *entity[T, O]) sendAll(ctx context.Context, r *resyncer) error {
 		if err := r.throttle.wait(ctx, e.id(o.GetNamespace(), o.GetName())); err != nil {
 			return err
 		}
-		e.all(r.differ, o)
+		e.changed(r.differ, cache.MetaObjectToName(o).String(), resync)
 	}
 	return nil
 }

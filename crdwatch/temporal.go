@@ -29,10 +29,15 @@ func NewSender(c client.Client) Sender { return temporalSender{client: c} }
 // Send signals the workflow, and starts it where that is wanted and it does not run.
 func (s temporalSender) Send(ctx context.Context, d *Delivery) error {
 	if d.Start == nil {
-		if err := ignoreAbsent(s.client.SignalWorkflow(ctx, d.Workflow, "", d.Signal, d.Payload)); err != nil {
+		err := s.client.SignalWorkflow(ctx, d.Workflow, "", d.Signal, d.Payload)
+		switch {
+		case err == nil:
+			return nil
+		case ignoreAbsent(err) == nil:
+			return ErrAbsent
+		default:
 			return fmt.Errorf("signalling: %w", err)
 		}
-		return nil
 	}
 	_, err := s.client.SignalWithStartWorkflow(ctx, d.Workflow, d.Signal, d.Payload, client.StartWorkflowOptions{
 		ID:                    d.Workflow,
@@ -56,6 +61,8 @@ type consequence int
 
 const (
 	delivered consequence = iota
+	// absent: nobody is there whom it concerns, unless another delivery starts the workflow.
+	absent
 	retried
 	// retriedBehind: refused as it stands, which the others of its workflow may not be.
 	retriedBehind
@@ -72,6 +79,8 @@ func consequenceOf(err error) consequence {
 	switch {
 	case err == nil:
 		return delivered
+	case errors.Is(err, ErrAbsent):
+		return absent
 	case slices.ContainsFunc(tooLarge, func(part string) bool { return strings.Contains(err.Error(), part) }):
 		return dropped
 	case errors.As(err, &invalid):
