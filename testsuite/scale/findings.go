@@ -50,7 +50,7 @@ func costs(property string, rest, load step) finding {
 	limit := moreCalls * perVM(rest)
 	return finding{
 		Property: property, Limit: fmt.Sprintf("≤ %.1f (at rest %.1f)", limit, perVM(rest)),
-		Measured: fmt.Sprintf("%.1f", perVM(load)), Good: limit > 0 && perVM(load) <= limit,
+		Measured: fmt.Sprintf("%.1f", perVM(load)), Good: perVM(load) > 0 && perVM(load) <= limit,
 	}
 }
 
@@ -67,6 +67,15 @@ func goodput(property string, rate float64, capacity, load step) finding {
 		Property: property, Limit: fmt.Sprintf("≥ %.1f/s (it can do %.1f)", limit, most),
 		Measured: fmt.Sprintf("%.1f/s", load.perSecond()), Good: load.perSecond() >= limit,
 	}
+}
+
+// eventsLost compares with what was recorded at rest, where there must be some.
+func eventsLost(property string, rest map[string]int, lost int) finding {
+	f := exactly(property, 0, lost)
+	if !slices.ContainsFunc(slices.Collect(maps.Values(rest)), func(n int) bool { return n > 0 }) {
+		f.Measured, f.Good = "none was recorded at rest", false
+	}
+	return f
 }
 
 func renewed(longest time.Duration) finding {

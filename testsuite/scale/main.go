@@ -73,7 +73,8 @@ func command() *cobra.Command {
 			f.BoolVar(&o.Restarts, "restarts", false,
 				"kill the programs of the control plane in turn while all VMs run, and see what it costs")
 			f.BoolVar(&o.Counts, "counts-only", false,
-				"report how many VMs a second get done without judging it: a busy machine decides that, too")
+				"judge counts alone, not how many VMs a second get done and how long crdwatch's lease is not renewed: a "+
+					"busy machine decides that, too")
 			f.StringVar(&o.Resume, "resume", "",
 				"go on with the VMs in this namespace, which a run with --keep has left or one that was cut off: none "+
 					"are made, nor replaced")

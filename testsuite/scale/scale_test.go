@@ -256,11 +256,16 @@ func TestTheTable(t *testing.T) {
 	}
 	rest, capacity := of(5, 45, time.Minute), of(100, 900, 16*time.Second)
 	var out bytes.Buffer
-	good := []finding{exactly("VMs that run", 1000, 1000), costs("requests", rest, of(1000, 9500, 0)),
+	good := []finding{exactly("VMs that run", 1000, 1000),
+		eventsLost("events", map[string]int{"VirtualMachine SuccessfulCreate": 1}, 0),
+		costs("requests", rest, of(1000, 9500, 0)),
 		goodput("starts", 0, capacity, of(1000, 0, 180*time.Second)),
 		goodput("starts, no more of which were asked for", 2, capacity, of(200, 0, 100*time.Second))}
 	require.True(t, printFindings(&out, good), out.String())
 	for _, bad := range []finding{
+		eventsLost("events", map[string]int{"VirtualMachine SuccessfulCreate": 0}, 0),
+		eventsLost("events", map[string]int{"VirtualMachine SuccessfulCreate": 1}, 1),
+		costs("requests", rest, of(1000, 0, 0)), costs("requests", of(5, 0, 0), of(1000, 1, 0)),
 		exactly("VMs that run", 1000, 999), exactly("failed", 0, 1), costs("requests", rest, of(1000, 27000, 0)),
 		goodput("starts", 0, capacity, of(1000, 0, 330*time.Second)), goodput("starts", 0, capacity, of(0, 0, time.Second)),
 		stopped(errors.New("why")), goodput("starts", 2, capacity, of(200, 0, 180*time.Second)),

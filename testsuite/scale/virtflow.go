@@ -83,7 +83,10 @@ func (v virtflow) watch(ctx, life context.Context) (func(), error) {
 	}
 	return sync.OnceFunc(func() {
 		longest, changes := lease.sinceRenewed(time.Now())
-		v.found(renewed(longest), exactly("changes of the lease's holder", 0, changes))
+		v.found(exactly("changes of the lease's holder", 0, changes))
+		if !v.Counts {
+			v.found(renewed(longest))
+		}
 	}), nil
 }
 
@@ -143,7 +146,7 @@ func (s *stage) nothingLost(ctx context.Context, of string, rest map[string]int)
 		fmt.Printf("scale:   %d × event %s is missing\n", missing[what], what)
 		sum += missing[what]
 	}
-	s.found(exactly("events of "+of+" that were lost", 0, sum))
+	s.found(eventsLost("events of "+of+" that were lost", rest, sum))
 	return nil
 }
 

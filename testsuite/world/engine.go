@@ -47,6 +47,17 @@ func (f *workflows) environment(id string) unsafe.Pointer {
 //go:linkname closeDoneChannel go.temporal.io/sdk/internal.(*testWorkflowEnvironmentImpl).closeDoneChannel
 func closeDoneChannel(env unsafe.Pointer)
 
+// stopTimers stops what the environment has left in the process's own time, for which it has no end: the time limit of
+// its root is one of a day, and keeps the world for as long.
+func (w *World) stopTimers() {
+	timers := reflect.ValueOf(w.env).Elem().FieldByName("impl").Elem().FieldByName("timers")
+	for _, key := range timers.MapKeys() {
+		if t := timers.MapIndex(key).Elem().FieldByName("wallTimer"); !t.IsNil() {
+			reflect.NewAt(t.Type().Elem(), t.UnsafePointer()).MethodByName("Stop").Call(nil)
+		}
+	}
+}
+
 // closeAll ends all: what goes on would keep its coroutines, and with them the world, for as long as the tests run.
 func (f *workflows) closeAll() {
 	for _, id := range slices.Sorted(maps.Keys(f.runs)) {

@@ -3,8 +3,10 @@ package world_test
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -71,4 +73,19 @@ func due(modes []world.Mode, turn int) []world.Mode {
 		i := turn / 2 % len(modes)
 		return modes[i : i+1]
 	}
+}
+
+// TestAWorldThatHasEndedIsForgotten: the suites make thousands, of some MiB each.
+func TestAWorldThatHasEndedIsForgotten(t *testing.T) {
+	var forgotten atomic.Int64
+	const worlds = 10
+	s := world.Scenarios()[0]
+	for range worlds {
+		w, err := world.New(s.Options)
+		require.NoError(t, err)
+		runtime.AddCleanup(w, func(struct{}) { forgotten.Add(1) }, struct{}{})
+		s.Play(w)
+	}
+	require.Eventually(t, func() bool { runtime.GC(); return forgotten.Load() >= worlds-1 }, time.Minute,
+		10*time.Millisecond, "the last one may be on the stack")
 }

@@ -215,6 +215,7 @@ func (w *World) Run(story func(*World)) {
 		Return(unknown).Maybe()
 	w.env.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(unknown).Maybe()
 	w.env.ExecuteWorkflow("root")
+	w.stopTimers()
 	if err := w.env.GetWorkflowError(); err != nil {
 		w.ending = false
 		w.breakf("the story failed: %v", err)
