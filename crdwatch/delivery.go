@@ -96,11 +96,14 @@ func (d *Delivery) ends() bool {
 	}
 }
 
+// due is until when it may be held back: what it waits from then on, it is late.
+func (d *Delivery) due() time.Time { return d.since.Add(d.Hold) }
+
 // Held is how long all that waits for one workflow may go on waiting: until the first of it may not.
 func Held(list []*Delivery, now time.Time) time.Duration {
 	var wait time.Duration
 	for i, d := range list {
-		left := d.since.Add(d.Hold).Sub(now)
+		left := d.due().Sub(now)
 		if d.Hold == 0 || left <= 0 {
 			return 0
 		}

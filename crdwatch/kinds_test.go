@@ -159,11 +159,7 @@ func TestAgainSendsEverythingOnceMore(t *testing.T) {
 type inOrder []string
 
 func (q *inOrder) Put(d Delivery) {
-	plus := ""
-	if d.Start != nil {
-		plus = "+"
-	}
-	*q = append(*q, d.Workflow+": "+d.Signal+plus)
+	*q = append(*q, d.Workflow+": "+signalOf(&d))
 }
 
 func (q *inOrder) Holds(string) bool { return false }

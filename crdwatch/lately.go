@@ -1,6 +1,7 @@
 package crdwatch
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -10,8 +11,11 @@ import (
 // againPause lies between two times that all of that is sent again.
 const againPause = 10 * time.Second
 
-// Lately is what was sent in the last minutes, or was known, the last of each subject.
-type Lately map[subject]sending
+// Lately is what was sent in the last minutes, or was known, the last of each subject. At first it is empty.
+type Lately struct {
+	of     map[subject]sending
+	purged time.Time
+}
 
 type sending struct {
 	delivery *Delivery
@@ -21,8 +25,8 @@ type sending struct {
 }
 
 // Add keeps a delivery, and drops what is too old by now.
-func (l Lately) Add(d *Delivery, now time.Time) {
-	old, ok := l[d.subject()]
+func (l *Lately) Add(d *Delivery, now time.Time) {
+	old, ok := l.of[d.subject()]
 	if ok && d.Merge != nil && now.Sub(old.at) < temporalclient.Forgotten {
 		merged := *d
 		merged.Payload = d.Merge(old.delivery.Payload, d.Payload)
@@ -31,28 +35,31 @@ func (l Lately) Add(d *Delivery, now time.Time) {
 	if ok && old.delivery.Known && old.delivery.since.After(d.since) {
 		d = old.delivery // it came while the other one was on its way
 	}
-	l[d.subject()] = sending{delivery: d, at: now, lost: old.lost && d.Known}
-	if len(l)%256 == 0 { // now and then is enough
-		for s, x := range l {
-			if !x.lost && now.Sub(x.at) > 2*temporalclient.Forgotten {
-				delete(l, s)
-			}
-		}
+	if l.of == nil {
+		l.of = map[subject]sending{}
 	}
+	l.of[d.subject()] = sending{delivery: d, at: now, lost: old.lost && d.Known}
+	if now.Sub(l.purged) < temporalclient.Forgotten {
+		return
+	}
+	l.purged = now
+	maps.DeleteFunc(l.of, func(_ subject, x sending) bool {
+		return !x.lost && now.Sub(x.at) > 2*temporalclient.Forgotten
+	})
 }
 
 // MayBeLost says that Temporal may have lost what was kept last with the subject of a delivery, and that nothing was
 // sent since.
-func (l Lately) MayBeLost(d *Delivery) bool { return l[d.subject()].lost }
+func (l *Lately) MayBeLost(d *Delivery) bool { return l.of[d.subject()].lost }
 
 // Lost lists what a server may have forgotten to which the connection was lost then, oldest first.
-func (l Lately) Lost(at time.Time) []*Delivery {
+func (l *Lately) Lost(at time.Time) []*Delivery {
 	from := at.Add(-temporalclient.Forgotten)
 	var found []sending
-	for s, x := range l {
+	for s, x := range l.of {
 		if !x.at.Before(from) {
 			x.lost = true
-			l[s] = x
+			l.of[s] = x
 			found = append(found, x)
 		}
 	}

@@ -44,7 +44,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "virtflow_crdwatch_queue_depth", Help: "Observations that wait to be sent.",
 		}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "virtflow_crdwatch_delivery_seconds", Help: "Time from seeing a change to Temporal having taken it.",
+			Name:    "virtflow_crdwatch_delivery_seconds",
+			Help:    "Time from when a change was due to be sent until Temporal had taken it.",
 			Buckets: []float64{.002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}),
 	}
@@ -62,7 +63,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	oldest := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "virtflow_crdwatch_oldest_timestamp_seconds",
-		Help: "Since when the observation waits that has waited for longest, in seconds since 1970; 0: none waits.",
+		Help: "When the first observation that waits was, or will be, due, in seconds since 1970; 0: none waits.",
 	}, func() float64 {
 		if o := m.outbox.Load(); o != nil {
 			return o.oldest()

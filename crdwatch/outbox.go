@@ -47,8 +47,7 @@ const (
 func newOutbox(sender Sender, outages *temporalclient.Outages, m *Metrics, log zerolog.Logger) *Outbox {
 	o := &Outbox{
 		sender: sender, outages: outages, metrics: m, log: log, pending: map[string][]*Delivery{},
-		lately: Lately{},
-		epoch:  func() int64 { return 0 }, throttle: throttle{limiter: rate.NewLimiter(resyncRate, 1), log: log},
+		epoch: func() int64 { return 0 }, throttle: throttle{limiter: rate.NewLimiter(resyncRate, 1), log: log},
 	}
 	o.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause),
@@ -102,15 +101,15 @@ func (o *Outbox) Holds(workflow string) bool {
 	return len(o.pending[workflow]) > 0
 }
 
-// oldest is since when the delivery waits that has waited for longest, in seconds since 1970; 0: none waits.
+// oldest is when the first delivery of those that wait was due, or will be, in seconds since 1970; 0: none waits.
 func (o *Outbox) oldest() float64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var first time.Time
 	for _, list := range o.pending {
 		for _, d := range list {
-			if first.IsZero() || d.since.Before(first) {
-				first = d.since
+			if first.IsZero() || d.due().Before(first) {
+				first = d.due()
 			}
 		}
 	}
@@ -192,7 +191,7 @@ func (o *Outbox) step(ctx context.Context) bool {
 			fallthrough
 		case delivered:
 			o.metrics.count(d.Kind, resultSent)
-			o.metrics.lag.Observe(time.Since(d.since).Seconds())
+			o.metrics.lag.Observe(max(0, time.Since(d.due())).Seconds())
 			o.done(d, true)
 		case dropped:
 			o.metrics.count(d.Kind, resultDropped)
@@ -323,7 +322,7 @@ func (o *Outbox) sentBefore(lost time.Time) []*Delivery {
 // again queues what was sent before, unless something newer with that subject was sent since or waits.
 func (o *Outbox) again(d *Delivery) bool {
 	o.mu.Lock()
-	last := o.lately[d.subject()]
+	last := o.lately.of[d.subject()]
 	if !last.lost {
 		o.mu.Unlock()
 		return false

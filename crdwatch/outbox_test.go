@@ -211,7 +211,7 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	deliver(replicaNews(0, "b"))
 	old := subject{"2", "vm", "u"}
 	before := time.Now().Add(-2*temporalclient.Forgotten + time.Minute)
-	o.lately[old] = sending{delivery: o.lately[old].delivery, at: before}
+	o.lately.of[old] = sending{delivery: o.lately.of[old].delivery, at: before}
 
 	now := time.Now()
 	at := func(seconds int, code codes.Code) { c.Note(code, now.Add(time.Duration(seconds)*time.Second)) }
@@ -244,7 +244,7 @@ func TestWhatWasTakenShortlyBeforeALossIsSentAgain(t *testing.T) {
 	require.True(t, r.all()[5].Resync, "behind what changes")
 	require.Equal(t, []string{"a", "b"}, uidsIn(t, r.all()[6]), "all of what was sent piece by piece")
 
-	sent := o.lately[subject{"1", "vm", "u"}].delivery
+	sent := o.lately.of[subject{"1", "vm", "u"}].delivery
 	o.Put(Delivery{Workflow: "1", Signal: "vm", UID: "u", Payload: "third"})
 	require.False(t, o.again(sent), "something newer waits")
 	require.True(t, o.step(t.Context()))

@@ -322,11 +322,11 @@ func TestNewsOfTooManyReplicasAreAReasonToLook(t *testing.T) {
 		d := replicaNews(0, strconv.Itoa(i))
 		o.Put(d)
 		o.lately.Add(&d, time.Now())
-		for _, kept := range []*Delivery{o.pending["replicaset/a/web"][0], o.lately[sent].delivery} {
+		for _, kept := range []*Delivery{o.pending["replicaset/a/web"][0], o.lately.of[sent].delivery} {
 			require.LessOrEqual(t, len(uidsIn(t, *kept)), maxReplicasTogether)
 		}
 	}
-	for _, kept := range []*Delivery{o.pending["replicaset/a/web"][0], o.lately[sent].delivery} {
+	for _, kept := range []*Delivery{o.pending["replicaset/a/web"][0], o.lately.of[sent].delivery} {
 		n, ok := kept.Payload.(contract.ReplicasObservation)
 		require.True(t, ok)
 		require.True(t, n.Resync, "some are not among those that it tells of")

@@ -48,15 +48,19 @@ func newTestDiffer(t *testing.T) *differ {
 // outbox is where a differ of these tests queues.
 func outbox(e *differ) *Outbox { return e.queue.(*Outbox) } //nolint:forcetypeassert // newTestDiffer says so
 
-// waiting takes what waits for a workflow, as "signal[+] uid": + says that it may start the workflow.
+// signalOf is what these tests call a delivery: its signal, with a + where it may start the workflow.
+func signalOf(d *Delivery) string {
+	if d.Start != nil {
+		return d.Signal + "+"
+	}
+	return d.Signal
+}
+
+// waiting takes what waits for a workflow, as signalOf and the UID.
 func waiting(e *differ, workflow string) []string {
 	var out []string
 	for _, d := range outbox(e).pending[workflow] {
-		plus := ""
-		if d.Start != nil {
-			plus = "+"
-		}
-		out = append(out, d.Signal+plus+" "+d.UID)
+		out = append(out, signalOf(d)+" "+d.UID)
 	}
 	delete(outbox(e).pending, workflow)
 	return out

@@ -2,13 +2,17 @@ package server
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/virtflow/virtflow/workflows/contract"
 )
@@ -19,15 +23,18 @@ const (
 	reporters = 4
 	// reportQueue is how many reports wait for one of them: enough for a collection of some thousand objects.
 	reportQueue = 1024
-	// reportTimeout is how long one may take.
-	reportTimeout = 2 * time.Second
+	// reportPatience is how long one is tried, and reportPause lies between two tries, each of which the SDK repeats
+	// for some seconds. While Temporal is away the others wait in their queues, as do the deletions that they are
+	// about.
+	reportPatience = 5 * time.Minute
+	reportPause    = time.Second
 	// reportDrain is how long a process that ends goes on sending what is queued.
 	reportDrain = 3 * time.Second
 )
 
 // reports signals workflows behind the answers to the requests that are reported: no request waits for it. A report
-// that finds its queue full, or that Temporal does not take, is dropped and counted, and the history has a name less.
-// It is safe for concurrent use.
+// that finds its queue full, or that Temporal does not take, is dropped and counted: the workflow then takes a deletion
+// to be the doing of whoever changed the object last. It is safe for concurrent use.
 type reports struct {
 	temporal client.Client
 	log      zerolog.Logger
@@ -51,6 +58,7 @@ const (
 	droppedFull   = "queue-full"
 	droppedEnding = "ending"
 	droppedFailed = "signal-failed"
+	droppedAbsent = "no-workflow"
 )
 
 // newReports begins to send reports; close ends that.
@@ -63,7 +71,7 @@ func newReports(temporal client.Client, log zerolog.Logger, r prometheus.Registe
 		Name: "virtflow_reports_queued",
 		Help: "Reports of who deletes or scales an object that wait to be sent to its workflow.",
 	}, out.queued))
-	for _, reason := range []string{droppedFull, droppedEnding, droppedFailed} {
+	for _, reason := range []string{droppedFull, droppedEnding, droppedFailed, droppedAbsent} {
 		out.dropped.WithLabelValues(reason)
 	}
 	out.ctx, out.cancel = context.WithCancel(context.Background())
@@ -81,6 +89,7 @@ func newReports(temporal client.Client, log zerolog.Logger, r prometheus.Registe
 
 // Report implements admission.Reports. It never waits.
 func (r *reports) Report(workflow string, what contract.RequestReport) {
+	what.Asked = time.Now()
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(workflow))
 	r.closing.RLock()
@@ -104,14 +113,38 @@ func (r *reports) queued() float64 {
 	return float64(n)
 }
 
+// signal sends a report, again and again while Temporal may yet take it.
 func (r *reports) signal(o report) {
-	ctx, cancel := context.WithTimeout(r.ctx, reportTimeout)
+	ctx, cancel := context.WithTimeout(r.ctx, reportPatience)
 	defer cancel()
-	if err := r.temporal.SignalWorkflow(ctx, o.workflow, "", contract.SignalReportRequest,
-		o.RequestReport); err != nil {
-		r.dropped.WithLabelValues(droppedFailed).Inc()
-		r.log.Debug().Err(err).Str("workflow_id", o.workflow).Str("operation", string(o.Operation)).
-			Msg("who asked is not recorded")
+	var err error
+	_ = wait.PollUntilContextCancel(ctx, reportPause, true, func(ctx context.Context) (bool, error) {
+		err = r.temporal.SignalWorkflow(ctx, o.workflow, "", contract.SignalReportRequest, o.RequestReport)
+		return err == nil || lasts(err), nil
+	})
+	if err == nil {
+		return
+	}
+	reason, level := droppedFailed, zerolog.WarnLevel
+	var absent *serviceerror.NotFound
+	switch {
+	case errors.As(err, &absent):
+		reason, level = droppedAbsent, zerolog.DebugLevel
+	case r.ctx.Err() != nil:
+		reason, level = droppedEnding, zerolog.DebugLevel
+	}
+	r.dropped.WithLabelValues(reason).Inc()
+	r.log.WithLevel(level).Err(err).Str("workflow_id", o.workflow).Str("operation", string(o.Operation)).
+		Msg("who asked is not recorded")
+}
+
+// lasts says that trying again would be answered with the same error.
+func lasts(err error) bool {
+	switch serviceerror.ToStatus(err).Code() { //nolint:exhaustive // all others may pass
+	case codes.NotFound, codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -22,7 +23,7 @@ type signals struct {
 	t        *testing.T
 
 	next chan struct{}
-	fail error
+	fail []error // of the first tries
 
 	mu  sync.Mutex
 	got map[string][]int
@@ -37,11 +38,16 @@ func (s *signals) SignalWorkflow(ctx context.Context, workflow, _, name string, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := what.(contract.RequestReport)
-	if !ok || name != contract.SignalReportRequest {
+	if !ok || name != contract.SignalReportRequest || time.Since(r.Asked) > time.Minute {
 		return errors.New("another signal")
 	}
+	if len(s.fail) > 0 {
+		var err error
+		err, s.fail = s.fail[0], s.fail[1:]
+		return err
+	}
 	s.got[workflow] = append(s.got[workflow], r.Replicas)
-	return s.fail
+	return nil
 }
 
 // dropped is how many reports the process says that it dropped for a reason.
@@ -113,15 +119,31 @@ func TestTheEndComesInTime(t *testing.T) {
 	}
 	r.close(0)
 	require.Empty(t, s.got)
-	require.EqualValues(t, 50, s.dropped(droppedFailed))
+	require.EqualValues(t, 50, s.dropped(droppedEnding))
 }
 
-// TestAReportThatNobodyTakesIsCounted: the workflow has ended.
-func TestAReportThatNobodyTakesIsCounted(t *testing.T) {
+// TestAReportIsTriedAgain while Temporal is away, and what comes after it for the same workflow waits.
+func TestAReportIsTriedAgain(t *testing.T) {
 	s, r := newSignals(t)
-	s.fail = errors.New("not found")
-	r.Report("vm/demo/a", contract.RequestReport{})
+	s.fail = []error{serviceerror.NewUnavailable("away"), context.DeadlineExceeded}
+	for i := range 2 {
+		r.Report("vm/demo/a", contract.RequestReport{Replicas: i})
+	}
 	close(s.next)
 	r.close(time.Minute)
+	require.Equal(t, map[string][]int{"vm/demo/a": {0, 1}}, s.got)
+}
+
+// TestAReportThatNobodyTakesIsCounted, and not tried again: the workflow has ended, or the server calls it invalid.
+func TestAReportThatNobodyTakesIsCounted(t *testing.T) {
+	s, r := newSignals(t)
+	s.fail = []error{serviceerror.NewNotFound("none"), serviceerror.NewInvalidArgument("too large")}
+	for range 3 {
+		r.Report("vm/demo/a", contract.RequestReport{})
+	}
+	close(s.next)
+	r.close(time.Minute)
+	require.EqualValues(t, 1, s.dropped(droppedAbsent))
 	require.EqualValues(t, 1, s.dropped(droppedFailed))
+	require.Len(t, s.got["vm/demo/a"], 1)
 }

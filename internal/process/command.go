@@ -99,7 +99,7 @@ func (o *Options) run(ctx context.Context, name string, run Run) error {
 	p := &Process{Log: log, Registry: reg, Health: NewHealth()}
 	reg.MustRegister(Metrics(name, p.Health)...)
 	if o.MetricsAddress != "" {
-		stop, err := serve("metrics-address", o.MetricsAddress, handler(p), log)
+		stop, err := serve("metrics-address", o.MetricsAddress, handler(p), answerTimeout, log)
 		if err != nil {
 			return err
 		}

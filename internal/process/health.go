@@ -85,9 +85,19 @@ func (h *Health) starting(next http.Handler) http.Handler {
 	})
 }
 
+// scrapes is how many are gathered at once, scrapeTimeout how long that may take, and answerTimeout how long an answer
+// may take to be read: with thousands of VMs it is large, and any pod may ask for it.
+const (
+	scrapes       = 4
+	scrapeTimeout = 10 * time.Second
+	answerTimeout = 20 * time.Second
+)
+
 func handler(p *Process) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(p.Registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(p.Registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: scrapes, Timeout: scrapeTimeout,
+	}))
 	mux.Handle("GET /healthz", p.Health.handler(p.Health.live))
 	mux.Handle("GET /readyz", p.Health.starting(p.Health.handler(p.Health.ready)))
 	return mux

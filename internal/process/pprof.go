@@ -15,7 +15,7 @@ func servePprof(address string, log zerolog.Logger) (stop func(), err error) {
 	if err := loopback(address); err != nil {
 		return nil, fmt.Errorf("--pprof-address: %w", err)
 	}
-	return serve("pprof-address", address, pprofHandler(), log)
+	return serve("pprof-address", address, pprofHandler(), 0, log) // a profile takes as long as it was asked to
 }
 
 // loopback says what is wrong with an address that others could reach.

@@ -303,6 +303,10 @@ func (s *story) delete() error {
 	return deleteReported[kubevirt.VirtualMachine](s, contract.VMID(s.namespace, vmName))
 }
 
+func (s *story) deleteVMI() error {
+	return deleteReported[kubevirt.VirtualMachineInstance](s, contract.VMIID(s.namespace, vmName))
+}
+
 // deleteReported deletes as the API server does: who deletes is reported first.
 func deleteReported[T any, P interface {
 	kube.Pointer[T]

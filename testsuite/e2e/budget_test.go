@@ -305,7 +305,7 @@ func (m *machine) legs(list []call) string {
 // What the start of a VM may cost, until it is Ready.
 const (
 	mostCalls  = 9  // of the API server, without recording events
-	mostEvents = 80 // Temporal's
+	mostEvents = 72 // Temporal's
 )
 
 // start is one VM's, and what it has cost until the VM was Ready.

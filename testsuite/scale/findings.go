@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -15,6 +16,11 @@ const (
 	// moreCalls is how many times the requests of a VM at rest it may need under load: what takes long shows in a
 	// status meanwhile.
 	moreCalls = 1.25
+	// moreDeletes is how many more DELETEs than at rest a step under load may need for each VM: one whose answer was
+	// lost is sent once more.
+	moreDeletes = 0.1
+	// mostFailedTasks is how many workflow tasks for each VM may have to be done once more, as a signal came meanwhile.
+	mostFailedTasks = 0.3
 	// lessGoodput is which part of what the machine can do has to get done under load.
 	lessGoodput = 0.8
 )
@@ -52,6 +58,27 @@ func costs(property string, rest, load step) finding {
 		Property: property, Limit: fmt.Sprintf("≤ %.1f (at rest %.1f)", limit, perVM(rest)),
 		Measured: fmt.Sprintf("%.1f", perVM(load)), Good: perVM(load) > 0 && perVM(load) <= limit,
 	}
+}
+
+// workedOnce finds whether what destroys something, and a workflow's steps, were done once, as at rest.
+func workedOnce(what string, rest, load step) []finding {
+	out := []finding{atMost("DELETEs for each VM: "+what, deletes(rest)+moreDeletes, deletes(load))}
+	if h := load.Histories; h != nil && h.Machines > 0 {
+		out = append(out, atMost("failed workflow tasks for each VM: "+what, mostFailedTasks,
+			float64(h.FailedTasks)/float64(h.Machines)))
+	}
+	return out
+}
+
+// deletes is how many DELETEs a step has needed for each VM.
+func deletes(s step) float64 {
+	n := 0
+	for what, times := range s.Calls.By {
+		if verb, _, _ := strings.Cut(what, " "); verb == "delete" || verb == "deletecollection" {
+			n += times
+		}
+	}
+	return float64(n) / float64(max(1, len(s.Took)))
 }
 
 func perVM(s step) float64 { return float64(s.Calls.Total) / float64(max(1, len(s.Took))) }

@@ -119,7 +119,7 @@ func command() *cobra.Command {
 				defer file.Close() //nolint:errcheck // what is written to it is not buffered
 				out = file
 			}
-			r := &run{options: o, kubernetes: clients, kubevirt: kv, log: p.Log, out: out,
+			r := &run{options: o, host: config.Host, kubernetes: clients, kubevirt: kv, log: p.Log, out: out,
 				report: report{Began: time.Now(), Options: o}}
 			if o.KubeVirt {
 				if r.loaded, err = newKubeVirt(ctx, r, config); err != nil {

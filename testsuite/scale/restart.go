@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +22,35 @@ import (
 // restartables are the programs that are killed, one after the other: those that stand between a user's request and a
 // node, but for etcd and the scheduler.
 var restartables = []string{"crdwatch", "control-worker", "api-server", "virtflow-temporal", "kube-apiserver"}
+
+// restartable fails where --restarts would kill what is not the cluster's, or nothing: processes are known by their
+// programs' names alone.
+func restartable(host string, all []processes.Process) error {
+	if missing := unmeasured(restartables, all); len(missing) > 0 {
+		return fmt.Errorf("--restarts: these do not run on this machine: %s", strings.Join(missing, ", "))
+	}
+	for _, program := range restartables {
+		if n := len(processes.Of(program, all)); n > 1 {
+			return fmt.Errorf("--restarts: %d processes of %s run on this machine, and which is the cluster's is not known",
+				n, program)
+		}
+	}
+	u, err := url.Parse(host)
+	if err != nil {
+		return fmt.Errorf("--restarts: the API server's address: %w", err)
+	}
+	here, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("--restarts: this machine's addresses: %w", err)
+	}
+	for _, a := range here {
+		if ip, _, err := net.ParseCIDR(a.String()); err == nil && ip.Equal(net.ParseIP(u.Hostname())) {
+			return nil
+		}
+	}
+	return fmt.Errorf("--restarts: the API server's address, %s, is not one of this machine's, whose processes would be "+
+		"killed: name one by number in KUBECONFIG", u.Host)
+}
 
 // restart is what the restart of a program has cost.
 type restart struct {

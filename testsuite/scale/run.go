@@ -26,6 +26,7 @@ import (
 // run is one run.
 type run struct {
 	options
+	host              string // the API server's address
 	kubernetes        kubernetes.Interface
 	kubevirt          *kube.Client
 	loaded            controlPlane
@@ -68,6 +69,11 @@ func (r *run) course(ctx, life context.Context) error {
 	}
 	if missing := unmeasured(r.loaded.programs(), all); len(missing) > 0 {
 		fmt.Printf("scale: not measured, for they do not run on this machine: %s\n", strings.Join(missing, ", "))
+	}
+	if r.Restarts {
+		if err := restartable(r.host, all); err != nil {
+			return err
+		}
 	}
 	if err := r.play(ctx, life); err != nil {
 		return err

@@ -319,6 +319,33 @@ func TestWhatARestartHasDisturbed(t *testing.T) {
 	require.Equal(t, 1, disturbed(before, map[string]bool{"2": true}))
 }
 
+// TestOnlyTheClustersProgramsAreKilled, which run here, once.
+func TestOnlyTheClustersProgramsAreKilled(t *testing.T) {
+	var all []processes.Process
+	for _, name := range restartables {
+		all = append(all, processes.Process{Program: name})
+	}
+	require.NoError(t, restartable("https://127.0.0.1:6443", all))
+	require.ErrorContains(t, restartable("https://192.0.2.1:6443", all), "is not one of this machine's")
+	require.ErrorContains(t, restartable("https://cluster.example.com", all), "is not one of this machine's")
+	require.ErrorContains(t, restartable("https://127.0.0.1:6443", all[1:]), "do not run on this machine: crdwatch")
+	require.ErrorContains(t, restartable("https://127.0.0.1:6443",
+		append(all, processes.Process{Program: "crdwatch"})), "2 processes of crdwatch")
+}
+
+// TestWhatIsDoneTwiceIsFound: DELETEs that were repeated, and workflow tasks that failed.
+func TestWhatIsDoneTwiceIsFound(t *testing.T) {
+	of := func(pods, failed int) step {
+		return step{Took: make([]time.Duration, 20), Calls: calls{By: map[string]int{"delete pods": pods,
+			"deletecollection secrets": 20, "get pods": 100}}, Histories: &sampled{Machines: 20,
+			Count: histories.Count{FailedTasks: failed}}}
+	}
+	var out bytes.Buffer
+	require.True(t, printFindings(&out, workedOnce("", of(20, 0), of(22, 6))), out.String())
+	require.False(t, printFindings(&out, workedOnce("", of(20, 0), of(23, 0))))
+	require.False(t, printFindings(&out, workedOnce("", of(20, 0), of(20, 7))))
+}
+
 // TestAReport is what the plots are drawn from: their test reads the same file.
 func TestAReport(t *testing.T) {
 	made := func(stage, what string, cpu time.Duration) reported {

@@ -92,6 +92,7 @@ func (v virtflow) watch(ctx, life context.Context) (func(), error) {
 
 func (v virtflow) started(ctx context.Context, s *stage, rest restful, capacity, load step) error {
 	v.found(costs("requests for each start", rest.start, load))
+	v.found(workedOnce("their starts", rest.start, load)...)
 	if !v.Counts {
 		v.found(goodput(v.object().plural+" started a second", v.Rate, capacity, load))
 	}
@@ -100,6 +101,7 @@ func (v virtflow) started(ctx context.Context, s *stage, rest restful, capacity,
 
 func (v virtflow) done(ctx context.Context, s *stage, c comparison) error {
 	v.found(costs(c.requests, c.rest, c.load))
+	v.found(workedOnce(c.of, c.rest, c.load)...)
 	return s.nothingLost(ctx, c.of, c.events)
 }
 

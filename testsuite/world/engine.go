@@ -37,8 +37,12 @@ func (f *workflows) close(id string) {
 
 // environment is the test environment's own of a run that is open.
 func (f *workflows) environment(id string) unsafe.Pointer {
-	running := reflect.ValueOf(f.world.env).Elem().FieldByName("impl").Elem().FieldByName("runningWorkflows")
-	return running.MapIndex(reflect.ValueOf(id)).Elem().FieldByName("env").UnsafePointer()
+	return f.world.engine("runningWorkflows").MapIndex(reflect.ValueOf(id)).Elem().FieldByName("env").UnsafePointer()
+}
+
+// engine is a field of what the test environment is made of, by the name that it has there.
+func (w *World) engine(field string) reflect.Value {
+	return reflect.ValueOf(w.env).Elem().FieldByName("impl").Elem().FieldByName(field)
 }
 
 // closeDoneChannel ends the goroutine of a run. The test environment forgets that where one continues as new, and each
@@ -50,7 +54,7 @@ func closeDoneChannel(env unsafe.Pointer)
 // stopTimers stops what the environment has left in the process's own time, for which it has no end: the time limit of
 // its root is one of a day, and keeps the world for as long.
 func (w *World) stopTimers() {
-	timers := reflect.ValueOf(w.env).Elem().FieldByName("impl").Elem().FieldByName("timers")
+	timers := w.engine("timers")
 	for _, key := range timers.MapKeys() {
 		if t := timers.MapIndex(key).Elem().FieldByName("wallTimer"); !t.IsNil() {
 			reflect.NewAt(t.Type().Elem(), t.UnsafePointer()).MethodByName("Stop").Call(nil)

@@ -60,11 +60,14 @@ func TestWhoDeletesIsNamed(t *testing.T) {
 func TestADeletionThatIsNotReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   time.Duration // of the report, from the VM's creation; 0: there is none
+		late time.Duration // after the request
 		want string
 	}{
-		"never":       {0, "alice"},
-		"long before": {13 * time.Minute, "alice"},
-		"just before": {15*time.Minute - 30*time.Second, "mallory"},
+		"never":       {0, 0, "alice"},
+		"long before": {13 * time.Minute, 0, "alice"},
+		"just before": {15*time.Minute - 30*time.Second, 0, "mallory"},
+		"long before, though it comes just before": {15*time.Minute - 30*time.Second, 5 * time.Minute, "alice"},
+		"just before, though it comes after":       {15*time.Minute + time.Second/2, 20 * time.Second, "mallory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -76,8 +79,8 @@ func TestADeletionThatIsNotReported(t *testing.T) {
 			w.at(time.Second, func() { w.SetPhase("Running") })
 			if c.at > 0 {
 				w.at(c.at, func() {
-					w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{
-						UID: w.VM().UID, Operation: contract.OperationDelete, Actor: "mallory"})
+					w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: w.VM().UID,
+						Operation: contract.OperationDelete, Actor: "mallory", Asked: w.env.Now().Add(-c.late)})
 				})
 			}
 			w.bye(15 * time.Minute)
