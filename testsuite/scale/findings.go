@@ -65,7 +65,7 @@ func workedOnce(what string, rest, load step) []finding {
 	out := []finding{atMost("DELETEs for each VM: "+what, deletes(rest)+moreDeletes, deletes(load))}
 	if h := load.Histories; h != nil && h.Machines > 0 {
 		out = append(out, atMost("failed workflow tasks for each VM: "+what, mostFailedTasks,
-			float64(h.FailedTasks)/float64(h.Machines)))
+			h.each(h.FailedTasks)))
 	}
 	return out
 }
@@ -78,10 +78,10 @@ func deletes(s step) float64 {
 			n += times
 		}
 	}
-	return float64(n) / float64(max(1, len(s.Took)))
+	return s.each(n)
 }
 
-func perVM(s step) float64 { return float64(s.Calls.Total) / float64(max(1, len(s.Took))) }
+func perVM(s step) float64 { return s.each(s.Calls.Total) }
 
 // goodput compares how many a second get done with how many the machine can do, or were asked for (0: more than that).
 func goodput(property string, rate float64, capacity, load step) finding {
@@ -143,17 +143,16 @@ func printStep(out io.Writer, what string, s step) {
 	fmt.Fprintf(out, "scale: %s: %d, asked within %s, all after %s (%.1f/s); median %s, 95th percentile %s, "+
 		"most %s\n", what, n,
 		round(s.Asked), round(s.Whole), s.perSecond(), round(s.Took[n/2]), round(s.Took[n*95/100]), round(s.Took[n-1]))
-	fmt.Fprintf(out, "scale:   %.2f requests and %.2f events for each\n", perVM(s), float64(s.Calls.Events)/float64(n))
+	fmt.Fprintf(out, "scale:   %.2f requests and %.2f events for each\n", perVM(s), s.each(s.Calls.Events))
 	for _, sums := range []map[string]int{s.Calls.By, s.Calls.Failed} {
 		for _, k := range slices.Sorted(maps.Keys(sums)) {
-			fmt.Fprintf(out, "scale:   %8.2f  %s\n", float64(sums[k])/float64(n), k)
+			fmt.Fprintf(out, "scale:   %8.2f  %s\n", s.each(sums[k]), k)
 		}
 	}
 	if h := s.Histories; h != nil {
-		each := func(count int) float64 { return float64(count) / float64(h.Machines) }
 		fmt.Fprintf(out, "scale:   in Temporal's histories for each (of %d): %.1f events, %.1f workflow tasks, "+
-			"%.2f failed ones, %.1f signals\n", h.Machines, each(h.Events), each(h.Tasks), each(h.FailedTasks),
-			each(h.Signals))
+			"%.2f failed ones, %.1f signals\n", h.Machines, h.each(h.Events), h.each(h.Tasks), h.each(h.FailedTasks),
+			h.each(h.Signals))
 	}
 	printLegs(out, s.Legs, n)
 	printUsage(out, s.Used, n)

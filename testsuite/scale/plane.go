@@ -40,3 +40,6 @@ type sampled struct {
 	Machines int `json:"machines"`
 	histories.Count
 }
+
+// each is a machine's part of what was counted.
+func (s sampled) each(count int) float64 { return float64(count) / float64(s.Machines) }

@@ -52,6 +52,9 @@ type step struct {
 // perSecond is how many VMs a second have done it.
 func (s step) perSecond() float64 { return float64(len(s.Took)) / s.Whole.Seconds() }
 
+// each is a VM's part of what was counted.
+func (s step) each(count int) float64 { return float64(count) / float64(max(1, len(s.Took))) }
+
 // newStage makes the namespace of a stage.
 func (r *run) newStage(ctx, life context.Context, name string, count int) (*stage, error) {
 	made, err := r.kubernetes.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{

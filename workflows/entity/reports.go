@@ -10,21 +10,21 @@ import (
 )
 
 // OnReports folds reports of who asked for what. One about another object than that of the UID says nothing. Reports of
-// deletions are remembered as Manual.Deleter, others are handed on. They come before the change that they are about, or
-// after it. The deletion is the doing of the last who asked for it while the object was not being deleted.
+// deletions are remembered as Manual.Deleter, others are handed on, unless they are late. They come before the change
+// that they are about, or after it. The deletion is the doing of the last who asked for it while the object was not
+// being deleted.
 func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.RequestReport)) {
 	OnSignal(l, contract.SignalReportRequest, func(r contract.RequestReport) {
 		if r.Actor = plain(r.Actor, maxActor); r.Actor == "" || r.UID == "" || r.UID != uid() {
 			return
 		}
-		asked := workflow.Now(l.ctx)
-		late := false
-		if !r.Asked.IsZero() && r.Asked.Before(asked) {
-			late = asked.Sub(r.Asked) > reportLate
+		now := workflow.Now(l.ctx)
+		asked := now
+		if !r.Asked.IsZero() && r.Asked.Before(now) {
 			asked = r.Asked
 		}
 		if r.Operation != contract.OperationDelete {
-			if !late { // else it may be about what was changed since
+			if now.Sub(asked) <= reportLate { // else it may be about what was changed since
 				other(r)
 			}
 			return

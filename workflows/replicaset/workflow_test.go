@@ -172,6 +172,24 @@ func TestANewerScaleSupersedes(t *testing.T) {
 	require.Contains(t, w.results[0], "anceled")
 }
 
+// TestALateReportOfScalingNamesNobody: it may be about a request that was refused.
+func TestALateReportOfScalingNamesNobody(t *testing.T) {
+	for actor, late := range map[string]time.Duration{"bob": 30 * time.Second, "": 5 * time.Minute} {
+		w := newWorld(t)
+		w.at(0, func() { w.CreateSet(1) })
+		w.at(10*time.Minute, func() {
+			w.env.SignalWorkflow(contract.SignalReportRequest, contract.RequestReport{UID: w.SetUID(),
+				ResourceVersion: "1", Operation: contract.OperationReplicate, Replicas: 3, Actor: "bob",
+				Asked: w.env.Now().Add(-late)})
+			w.Scale(3)
+		})
+		w.gone(11 * time.Minute)
+		w.run()
+		require.Len(t, w.inputs, 2)
+		require.Equal(t, actor, w.inputs[1].Actor)
+	}
+}
+
 func TestWhatVanishesOrEndsIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateSet(3) })
