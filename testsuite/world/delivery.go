@@ -53,6 +53,8 @@ type delivery struct {
 	lost time.Time
 	// losing says that the next observation is acknowledged and lost.
 	losing bool
+	// inFlight counts the observations that are on their way to a workflow.
+	inFlight int
 
 	Happened
 }
@@ -158,10 +160,22 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	}
 	if d.chaos.Duplicate > 0 && d.random.Float64() < d.chaos.Duplicate {
 		d.Duplicated++
-		d.world.after(wait+late(), func() { d.world.send(x) })
+		d.sendIn(wait+late(), x)
 	}
-	d.world.after(wait, func() { d.world.send(x) })
+	d.sendIn(wait, x)
 }
+
+// sendIn sends x after a wait, during which it is in flight.
+func (d *delivery) sendIn(wait time.Duration, x *crdwatch.Delivery) {
+	d.inFlight++
+	d.world.after(wait, func() {
+		d.inFlight--
+		d.world.send(x)
+	})
+}
+
+// delivered says that Temporal answers and that nothing is in flight.
+func (d *delivery) delivered() bool { return d.lost.IsZero() && d.inFlight == 0 }
 
 // between says whether chaos repeats what two workflows say to each other of a migration, and after which time.
 func (d *delivery) between(signal string) (wait time.Duration, again bool) {

@@ -160,14 +160,12 @@ func (w *World) wipe() {
 		return len(kube.List[kubevirt.VirtualMachine](w.Kube, Namespace)) == 0 &&
 			len(kube.List[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace)) == 0 &&
 			len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) == 0 &&
-			len(kube.List[corev1.Pod](w.Kube, Namespace)) == 0 && len(w.Migrations()) == 0 && w.entities() == 0
+			len(kube.List[corev1.Pod](w.Kube, Namespace)) == 0 && len(w.Migrations()) == 0 && w.entities() == 0 &&
+			w.delivery.delivered()
 	}
 	w.Until(partyOverWait, over)
-	if w.Chaos.LateBy > 0 { // what comes too late may start an entity again, which finds out by itself
-		w.Sleep(w.Chaos.LateBy)
-		w.Until(partyOverWait, over)
-	}
 	w.Sleep(time.Second)
+	w.Until(partyOverWait, over) // what comes late may start an entity again, which finds out by itself
 	w.expectClean()
 }
 
