@@ -98,7 +98,7 @@ test-launcher: ## The launcher by itself, with real libvirt, QEMU and guests. Ha
 	@go test -tags libvirt -count 1 -timeout 90m $(TEST_FLAGS) ./launcher/realtest
 
 .PHONY: test-crash
-test-crash: ## Kill the control worker and crdwatch after every event of scenarios, and lose a real Temporal's database. 15 minutes.
+test-crash: ## Kill the control worker and crdwatch after every event of scenarios, and lose a real Temporal's database. 15 to 25 minutes.
 	@$(DEV) packages test
 	@go test -tags crash -count 1 -timeout 45m -v -skip '^TestCostOfALife$$' $(TEST_FLAGS) ./testsuite/crash
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -32,11 +31,11 @@ func (r *run) makeNodes(ctx, life context.Context) error {
 		if err := r.makeNode(ctx, name); err != nil {
 			return fmt.Errorf("making node %s: %w", name, err)
 		}
+		go r.renew(life, name) // at once: with the pods of an earlier run each node takes seconds to serve
 		if err := r.loaded.serve(ctx, life, name); err != nil {
 			return err
 		}
 	}
-	go r.renew(life)
 	return nil
 }
 
@@ -106,17 +105,8 @@ func (r *run) lease(ctx context.Context, name string) error {
 	return err
 }
 
-// renew renews all nodes' leases, each node's for itself, as kubelets do: one after the other would take too long where
-// the API server is busy.
-func (r *run) renew(ctx context.Context) {
-	var all sync.WaitGroup
-	defer all.Wait()
-	for i := range r.Nodes {
-		all.Go(func() { r.renewOne(ctx, nodeName(i)) })
-	}
-}
-
-func (r *run) renewOne(ctx context.Context, name string) {
+// renew renews a node's lease, as its kubelet does, until ctx ends.
+func (r *run) renew(ctx context.Context, name string) {
 	tick := time.NewTicker(leaseEvery)
 	defer tick.Stop()
 	for renewed := time.Now(); ; {
