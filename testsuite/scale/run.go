@@ -253,8 +253,8 @@ func (r *run) replace(ctx context.Context, s *stage, rest restful) error {
 		of: "their replacement", rest: rest.replace, load: replacements, events: rest.afterReplace})
 }
 
-// replaces says that VMIs are deleted for others to come.
-func (r *run) replaces() bool { return r.Replace && r.object().replaced }
+// replaces says that VMIs are deleted for others to come, at rest as under load: the events of both are compared.
+func (r *run) replaces() bool { return r.Replace && r.Resume == "" && r.object().replaced }
 
 func (r *run) newNamedStage(ctx, life context.Context, name string, count int) (*stage, error) {
 	s, err := r.newStage(ctx, life, name, count)
