@@ -41,7 +41,7 @@ func (l auditLine) what() string {
 }
 
 // readAudit calls do with each request in an audit log that was received since then and answered: those about a
-// namespace, without watches and lists. It returns when the first request of all was answered.
+// namespace, without watches. It returns when the first request of all was answered.
 func readAudit(log io.Reader, namespace string, since time.Time, do func(auditLine)) (first time.Time, err error) {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(make([]byte, 1<<20), 8<<20)
@@ -57,7 +57,7 @@ func readAudit(log io.Reader, namespace string, since time.Time, do func(auditLi
 		}
 		var l auditLine
 		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Stage == "ResponseComplete" &&
-			l.Object.Namespace == namespace && l.Verb != "watch" && l.Verb != "list" && !l.Received.Before(since) {
+			l.Object.Namespace == namespace && l.Verb != "watch" && !l.Received.Before(since) {
 			do(l)
 		}
 	}

@@ -61,7 +61,7 @@ func (kubeVirt) histories(context.Context, *stage, time.Time) (*sampled, error) 
 
 func (kubeVirt) watch(_, _ context.Context) (func(), error) { return func() {}, nil }
 
-func (kubeVirt) started(context.Context, *stage, restful, step, step) error { return nil }
+func (kubeVirt) started(context.Context, *stage, atRest, step, step) error { return nil }
 
 func (kubeVirt) done(context.Context, *stage, comparison) error { return nil }
 

@@ -69,12 +69,14 @@ func command() *cobra.Command {
 			f.Float64Var(&o.Failures, "failures", 0,
 				"the part of all attempts to start a guest that fail, as 0.1: each is tried again")
 			f.BoolVar(&o.Replace, "replace", true, "delete all VMIs, and wait until all VMs run again")
-			f.DurationVar(&o.Idle, "idle", 0, "let all VMs run for so long with nothing asked for, and see what it costs")
+			f.DurationVar(&o.Idle, "idle", 0,
+				"let all VMs run for so long with nothing asked for, and see what it costs: only 5m or more is sure to have "+
+					"crdwatch's resync in it")
 			f.BoolVar(&o.Restarts, "restarts", false,
 				"kill the programs of the control plane in turn while all VMs run, and see what it costs")
 			f.BoolVar(&o.Counts, "counts-only", false,
-				"judge counts alone, not how many VMs a second get done and how long crdwatch's lease is not renewed: a "+
-					"busy machine decides that, too")
+				"judge counts alone, not how many VMs a second get done and how long crdwatch's lease is not renewed, "+
+					"which also depend on what else the machine does")
 			f.StringVar(&o.Resume, "resume", "",
 				"go on with the VMs in this namespace, which a run with --keep has left or one that was cut off: none "+
 					"are made, nor replaced")

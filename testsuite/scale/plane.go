@@ -24,7 +24,7 @@ type controlPlane interface {
 	// watch observes what it promises to keep up meanwhile; the function it returns finds whether it has.
 	watch(ctx, life context.Context) (kept func(), err error)
 	// started and done find what it promises of a step under load, which was finished.
-	started(ctx context.Context, s *stage, rest restful, capacity, load step) error
+	started(ctx context.Context, s *stage, rest atRest, capacity, load step) error
 	done(ctx context.Context, s *stage, c comparison) error
 }
 

@@ -95,15 +95,15 @@ func (r *run) course(ctx, life context.Context) error {
 	return r.load(ctx, life, rest, capacity)
 }
 
-// restful is what a VM costs at rest.
-type restful struct {
+// atRest is what a VM costs at rest.
+type atRest struct {
 	start, replace, remove step
 	// events about each VM, after each step
 	afterStart, afterReplace, afterRemove map[string]int
 }
 
 // rest has few VMs do everything, one at a time.
-func (r *run) rest(ctx, life context.Context) (out restful, err error) {
+func (r *run) rest(ctx, life context.Context) (out atRest, err error) {
 	s, err := r.newNamedStage(ctx, life, "rest", r.Rest)
 	if err != nil {
 		return out, err
@@ -160,7 +160,7 @@ func (r *run) capacity(ctx, life context.Context) (step, error) {
 
 // load makes VMs at a rate that is more than the machine can do, and deletes all at once, first their VMIs and then the
 // VMs.
-func (r *run) load(ctx, life context.Context, rest restful, capacity step) error {
+func (r *run) load(ctx, life context.Context, rest atRest, capacity step) error {
 	if r.Resume != "" {
 		return r.resume(ctx, life, rest)
 	}
@@ -201,7 +201,7 @@ func (r *run) load(ctx, life context.Context, rest restful, capacity step) error
 }
 
 // resume goes on with the VMs of an earlier run that was kept, or cut off.
-func (r *run) resume(ctx, life context.Context, rest restful) error {
+func (r *run) resume(ctx, life context.Context, rest atRest) error {
 	s, err := r.followed(ctx, life, r.Resume, r.Count)
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (r *run) resume(ctx, life context.Context, rest restful) error {
 
 // finish looks at all VMs that run, with nothing asked for and while programs are killed, if that is asked for; then it
 // deletes them, unless they are kept.
-func (r *run) finish(ctx, life context.Context, s *stage, rest restful) error {
+func (r *run) finish(ctx, life context.Context, s *stage, rest atRest) error {
 	if r.Idle > 0 {
 		if err := s.idle(ctx); err != nil {
 			return err
@@ -242,7 +242,7 @@ func (r *run) finish(ctx, life context.Context, s *stage, rest restful) error {
 }
 
 // replace deletes the instances of all VMs, which are to run again.
-func (r *run) replace(ctx context.Context, s *stage, rest restful) error {
+func (r *run) replace(ctx context.Context, s *stage, rest atRest) error {
 	replacements, err := s.step(ctx, "kubectl delete vmi --all", replaced, s.deleteAll("vmi"))
 	r.record("load", "kubectl delete vmi --all", replacements)
 	r.found(exactly("VMs that run again after kubectl delete vmi --all", r.Count, len(replacements.Took)), s.failed())

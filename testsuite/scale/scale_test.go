@@ -46,7 +46,9 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 		line("virtflow-control-worker", "patch", "virtualmachines", "status", "scale-load", 2*time.Second, 409),
 		line("virtflow-control-worker", "create", "events", "", "scale-load", time.Second, 429),
 		line("virtflow-control-worker", "create", "pods", "", "scale-load2", time.Second, 201),
-		line("virtflow-crdwatch", "list", "virtualmachines", "", "scale-load", time.Second, 200),
+		line("virtflow-control-worker", "list", "pods", "", "scale-load", time.Second, 200),
+		line("virtflow-crdwatch", "list", "virtualmachines", "", "", time.Second, 200),
+		line("virtflow-crdwatch", "watch", "virtualmachines", "", "scale-load", time.Second, 200),
 		line("kubectl", "delete", "virtualmachines", "", "scale-load", time.Second, 200),
 		`{"stage": "half a lin`,
 	}, "\n")), 0o600))
@@ -54,7 +56,8 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 	c, err := s.counted(since)
 	require.NoError(t, err)
 	require.Equal(t, calls{
-		Total: 3, Events: 1, By: map[string]int{"create pods": 1, "patch virtualmachines/status": 2},
+		Total: 4, Events: 1,
+		By:     map[string]int{"create pods": 1, "list pods": 1, "patch virtualmachines/status": 2},
 		Failed: map[string]int{"patch virtualmachines/status: 409": 1, "create events: 429": 1},
 	}, c)
 
@@ -65,7 +68,7 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 		[]byte(line("virtflow-control-worker", "delete", "pods", "", "scale-load", time.Minute, 200)), 0o600))
 	c, err = s.counted(since)
 	require.NoError(t, err)
-	require.Equal(t, 4, c.Total)
+	require.Equal(t, 5, c.Total)
 	require.NoError(t, os.Chtimes(older, since, since.Add(-time.Hour)))
 	c, err = s.counted(since)
 	require.NoError(t, err)

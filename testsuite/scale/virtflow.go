@@ -54,12 +54,30 @@ func (virtflow) ended(*corev1.Pod, func()) bool { return true }
 // mostSampled is how many machines' histories are read: of thousands that would take longer than the step.
 const mostSampled = 20
 
-func (v virtflow) histories(ctx context.Context, s *stage, since time.Time) (*sampled, error) {
+// mostListings is how often they are asked for, listingPause apart: visibility follows a moment later.
+const mostListings, listingPause = 15, 2 * time.Second
+
+func (v virtflow) histories(ctx context.Context, s *stage, since time.Time) (out *sampled, err error) {
 	names := s.names()
 	some := make([]string, min(mostSampled, len(names)))
 	for i := range some {
 		some[i] = names[i*len(names)/len(some)]
 	}
+	for range mostListings {
+		if out, err = v.sample(ctx, s, some, since); err == nil {
+			return out, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(err, context.Cause(ctx))
+		case <-time.After(listingPause):
+		}
+	}
+	return nil, err
+}
+
+// sample reads the histories of some machines, all of which must have a workflow.
+func (v virtflow) sample(ctx context.Context, s *stage, some []string, since time.Time) (*sampled, error) {
 	out, found := &sampled{Machines: len(some)}, map[string]bool{}
 	err := histories.Each(ctx, v.temporal, v.temporalNamespace, fmt.Sprintf("%s = '%s' AND %s IN ('%s')",
 		contract.SearchNamespace, s.namespace, contract.SearchName, strings.Join(some, "', '")),
@@ -90,7 +108,7 @@ func (v virtflow) watch(ctx, life context.Context) (func(), error) {
 	}), nil
 }
 
-func (v virtflow) started(ctx context.Context, s *stage, rest restful, capacity, load step) error {
+func (v virtflow) started(ctx context.Context, s *stage, rest atRest, capacity, load step) error {
 	v.found(costs("requests for each start", rest.start, load))
 	v.found(workedOnce("their starts", rest.start, load)...)
 	if !v.Counts {
