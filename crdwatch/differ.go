@@ -78,24 +78,12 @@ func (d *differ) forgetAll() {
 	d.ends = ends{}
 }
 
-// ended says that an informer has seen the end of an object lately, and that it was sent.
-func (d *differ) ended(uid string) bool {
+// told says that an informer has seen the end of an object lately, and that a workflow which has run since then was
+// sent it.
+func (d *differ) told(uid string, since time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ends.has(uid)
-}
-
-// beginLook begins a look through everything, which looked ends where it went through.
-func (d *differ) beginLook() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ends.begin()
-}
-
-func (d *differ) looked() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ends.looked()
+	return d.ends.told(uid, since, time.Now())
 }
 
 // put queues an observation.
@@ -155,7 +143,7 @@ func (e *entity[T, O]) vanished(d *differ, object T, from origin) {
 	uid := string(object.GetUID())
 	forget(d, e.kind, uid)
 	if from == change {
-		d.ends.add(uid)
+		d.ends.add(uid, time.Now())
 	}
 	putHeld(d, e.kind, e.id(object.GetNamespace(), object.GetName()), uid, e.gone(uid), nil, from, e.goneHold)
 	if e.alsoGone != nil {

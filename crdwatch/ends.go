@@ -1,31 +1,37 @@
 package crdwatch
 
-import "maps"
+import (
+	"maps"
+	"time"
+)
 
-// ends are the UIDs of the objects whose end an informer has seen since the last look through everything began. Their
-// workflows have been sent it: what Temporal's visibility, which lags under load, still shows of them is no reason to
-// ask the API server, and to send it again. A workflow that is still there at the next look is asked about.
-type ends struct{ before, now map[string]bool }
+// endsKept is for how long an end that was sent is not asked about and sent again. What Temporal loses meanwhile is
+// sent again when it answers again, or in a new epoch.
+const endsKept = resyncInterval
+
+// ends is when an informer has seen the ends of objects, by their UIDs, lately. Their workflows have been sent it, and
+// are about to take it in, which takes minutes where much is to be done: that they have not yet, or that Temporal's
+// visibility, which lags then, still shows them, is no reason to ask the API server, and to send it again.
+type ends struct {
+	seen   map[string]time.Time
+	purged time.Time
+}
 
 // add notes an end.
-func (e *ends) add(uid string) {
-	if e.now == nil {
-		e.now = map[string]bool{}
+func (e *ends) add(uid string, now time.Time) {
+	if e.seen == nil {
+		e.seen = map[string]time.Time{}
 	}
-	e.now[uid] = true
+	e.seen[uid] = now
+	if now.Sub(e.purged) >= endsKept {
+		e.purged = now
+		maps.DeleteFunc(e.seen, func(_ string, at time.Time) bool { return now.Sub(at) >= endsKept })
+	}
 }
 
-// has says whether an end was seen since the look before this one began.
-func (e *ends) has(uid string) bool { return e.now[uid] || e.before[uid] }
-
-// begin begins a look. One that failed does not count: what was seen before it is still not asked about.
-func (e *ends) begin() {
-	if e.before == nil {
-		e.before = map[string]bool{}
-	}
-	maps.Copy(e.before, e.now)
-	e.now = nil
+// told says whether a workflow that has run since then was sent an end lately. One that has begun after it may know
+// nothing of it; the zero time is that of one that is not known to run.
+func (e *ends) told(uid string, since, now time.Time) bool {
+	at, ok := e.seen[uid]
+	return ok && now.Sub(at) < endsKept && !since.IsZero() && since.Before(at)
 }
-
-// looked ends a look that went through everything.
-func (e *ends) looked() { e.before = nil }

@@ -3,6 +3,7 @@ package crdwatch
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,9 +14,9 @@ import (
 	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestAnEndThatWasJustSentIsNotAskedAbout while visibility still shows its workflow; one that is still there at the
-// next look is, and so is one that no informer has seen.
-func TestAnEndThatWasJustSentIsNotAskedAbout(t *testing.T) {
+// TestAnEndThatWasSentIsNotAskedAbout while its workflow has not taken it in; one is that no informer has seen, that a
+// workflow may know nothing of, or that was sent too long ago.
+func TestAnEndThatWasSentIsNotAskedAbout(t *testing.T) {
 	e := newTestDiffer(t)
 	asked := 0
 	e.entities.vmi.read = func(context.Context, apiServer, string, string) (*kubevirt.VirtualMachineInstance, error) {
@@ -24,30 +25,47 @@ func TestAnEndThatWasJustSentIsNotAskedAbout(t *testing.T) {
 	}
 	r := &resyncer{differ: e}
 	const id = "vmi/a/web"
-	look := func(fails bool) []string {
-		e.beginLook()
-		if !fails {
-			defer e.looked()
-		}
+	began := time.Now()
+	look := func(since time.Time) []string {
 		require.NoError(t, e.entities.vmi.vanishedObjects(t.Context(), r,
-			map[string]contract.Object{id: {Namespace: "a", Name: "web", UID: "i"}}))
+			map[string]openEntity{id: {contract.Object{Namespace: "a", Name: "web", UID: "i"}, since}}))
 		return waiting(e, id)
 	}
-	require.Equal(t, []string{"observe-vmi i"}, look(false), "no informer has seen its end")
+	end := func() {
+		e.entities.vmi.vanished(e, &kubevirt.VirtualMachineInstance{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}, change)
+		require.Equal(t, []string{"observe-vmi i"}, waiting(e, id))
+	}
+	require.Equal(t, []string{"observe-vmi i"}, look(began), "no informer has seen its end")
 	require.Equal(t, 1, asked)
 
-	e.entities.vmi.vanished(e, &kubevirt.VirtualMachineInstance{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}, change)
-	require.Equal(t, []string{"observe-vmi i"}, waiting(e, id))
-	require.Empty(t, look(true), "it was sent")
-	require.Empty(t, look(false), "a look that failed before it does not count")
+	end()
+	for range 3 {
+		require.Empty(t, look(began), "it was sent")
+	}
 	require.Equal(t, 1, asked)
-	require.Equal(t, []string{"observe-vmi i"}, look(false), "its workflow is still there")
+	require.Equal(t, []string{"observe-vmi i"}, look(time.Now()), "its workflow was lost, and runs again")
 	require.Equal(t, 2, asked)
 
-	e.entities.vmi.vanished(e, &kubevirt.VirtualMachineInstance{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}, change)
-	waiting(e, id)
+	end()
+	e.ends.seen["i"] = time.Now().Add(-endsKept)
+	require.Equal(t, []string{"observe-vmi i"}, look(began.Add(-time.Hour)), "its workflow is still there")
+	require.Equal(t, 3, asked)
+
+	end()
 	e.forgetAll()
-	require.Equal(t, []string{"observe-vmi i"}, look(false), "its workflow may have forgotten")
+	require.Equal(t, []string{"observe-vmi i"}, look(began), "its workflow may have forgotten")
+}
+
+// TestEndsAreForgotten after the time that they count.
+func TestEndsAreForgotten(t *testing.T) {
+	var e ends
+	began := time.Now()
+	e.add("a", began)
+	e.add("b", began.Add(endsKept/2))
+	e.add("c", began.Add(endsKept))
+	require.Len(t, e.seen, 2)
+	require.False(t, e.told("a", began.Add(-1), began))
+	require.True(t, e.told("b", began, began.Add(endsKept)))
+	require.False(t, e.told("b", time.Time{}, began.Add(endsKept)), "a workflow that is not known to run")
 }

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
-
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Leader decides what is sent during one leadership. It has no lease or goroutine of its own, and at the rate rate.Inf
@@ -74,8 +72,8 @@ type untyped interface {
 	workflowType() string
 	missing(running int) int
 	sendAll(ctx context.Context, r *resyncer) error
-	vanishedObjects(ctx context.Context, r *resyncer, open map[string]contract.Object) error
-	lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error
+	vanishedObjects(ctx context.Context, r *resyncer, open map[string]openEntity) error
+	lostWorkflows(ctx context.Context, r *resyncer, open map[string]openEntity) error
 }
 
 // Subscribe hands the informers' events to whoever leads; while another process does, events are dropped.

@@ -159,12 +159,12 @@ func (q queueEntity) sendAll(ctx context.Context, r *resyncer) error {
 	return nil
 }
 
-func (queueEntity) vanishedObjects(context.Context, *resyncer, map[string]contract.Object) error {
+func (queueEntity) vanishedObjects(context.Context, *resyncer, map[string]openEntity) error {
 	return nil
 }
 
 // lostWorkflows sends a queue that is lost all that have not ended.
-func (q queueEntity) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
+func (q queueEntity) lostWorkflows(ctx context.Context, r *resyncer, open map[string]openEntity) error {
 	unended := q.informers.unended()
 	if _, ok := open[contract.AdmissionID]; ok || len(unended) == 0 {
 		return nil

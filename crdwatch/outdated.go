@@ -95,12 +95,12 @@ func (updateEntity) sendAll(_ context.Context, r *resyncer) error {
 	return nil
 }
 
-func (updateEntity) vanishedObjects(context.Context, *resyncer, map[string]contract.Object) error {
+func (updateEntity) vanishedObjects(context.Context, *resyncer, map[string]openEntity) error {
 	return nil
 }
 
 // lostWorkflows starts one that is lost.
-func (u updateEntity) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
+func (u updateEntity) lostWorkflows(ctx context.Context, r *resyncer, open map[string]openEntity) error {
 	if _, ok := open[contract.WorkloadUpdateID]; ok || u.informers.outdated() == 0 {
 		return nil
 	}

@@ -87,14 +87,16 @@ func (r *resyncer) resync(ctx context.Context, first bool) (next time.Duration, 
 
 // once looks through everything. First: all objects have just been sent.
 func (r *resyncer) once(ctx context.Context, first bool) error {
-	r.differ.beginLook()
-	for _, look := range []func(context.Context) error{r.vanishedPods, r.vanishedNodes, r.vanishedInstances} {
+	for _, look := range []func(context.Context) error{r.vanishedPods, r.vanishedNodes} {
 		if err := look(ctx); err != nil {
 			return err
 		}
 	}
 	open, err := r.openEntities(ctx)
 	if err != nil {
+		return err
+	}
+	if err := r.vanishedInstances(ctx, open); err != nil {
 		return err
 	}
 	for _, e := range r.differ.entities.each() {
@@ -113,7 +115,6 @@ func (r *resyncer) once(ctx context.Context, first bool) error {
 			return err
 		}
 	}
-	r.differ.looked()
 	r.census.lookedThrough()
 	return nil
 }
@@ -225,7 +226,7 @@ func (r *resyncer) vanishedNodes(ctx context.Context) error {
 
 // vanishedInstances sends VMs that say they have an instance, but have none, that it is gone. Which one that was the
 // instance's own workflow knows.
-func (r *resyncer) vanishedInstances(ctx context.Context) error {
+func (r *resyncer) vanishedInstances(ctx context.Context, open map[string]openEntity) error {
 	unknown := pastReading{log: r.log}
 	for _, vm := range list[*kubevirt.VirtualMachine](r.informers.VMs) {
 		if !vm.Status.Created && (vm.Status.PrintableStatus == "" ||
@@ -245,7 +246,7 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 			continue
 		}
 		uid := keyword(last.GetSearchAttributes(), contract.SearchUID)
-		if uid == "" || r.differ.ended(uid) {
+		if uid == "" || r.differ.told(uid, open[contract.VMID(vm.Namespace, vm.Name)].since) {
 			continue
 		}
 		gone, err := r.differ.entities.vmi.isGone(ctx, r, vm.Namespace, vm.Name, uid)
@@ -263,15 +264,24 @@ func (r *resyncer) vanishedInstances(ctx context.Context) error {
 	return nil
 }
 
-// openEntities are the running entity workflows, by ID, and the object that each says it is about.
-func (r *resyncer) openEntities(ctx context.Context) (map[string]contract.Object, error) {
-	open := map[string]contract.Object{}
+// openEntity is an entity workflow that runs: the object that it says it is about, and since when this run of it runs.
+type openEntity struct {
+	contract.Object
+	since time.Time
+}
+
+// openEntities are the running entity workflows, by ID.
+func (r *resyncer) openEntities(ctx context.Context) (map[string]openEntity, error) {
+	open := map[string]openEntity{}
 	err := eachRunning(ctx, r.temporal, r.differ.entities.workflowTypes(), "",
 		func(e *workflowpb.WorkflowExecutionInfo) error {
 			a := e.GetSearchAttributes()
-			open[e.GetExecution().GetWorkflowId()] = contract.Object{
-				Namespace: keyword(a, contract.SearchNamespace), Name: keyword(a, contract.SearchName),
-				UID: keyword(a, contract.SearchUID),
+			open[e.GetExecution().GetWorkflowId()] = openEntity{
+				Object: contract.Object{
+					Namespace: keyword(a, contract.SearchNamespace), Name: keyword(a, contract.SearchName),
+					UID: keyword(a, contract.SearchUID),
+				},
+				since: e.GetStartTime().AsTime(),
 			}
 			return nil
 		})
@@ -280,7 +290,7 @@ func (r *resyncer) openEntities(ctx context.Context) (map[string]contract.Object
 
 // vanishedObjects sends to the open workflows of one type whose object exists no more that it is gone, and to those
 // whose object needs none any more how it is.
-func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
+func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open map[string]openEntity) error {
 	for workflow, object := range open {
 		if object.UID == "" || e.id(object.Namespace, object.Name) != workflow {
 			continue
@@ -292,7 +302,7 @@ func (e *entity[T, O]) vanishedObjects(ctx context.Context, r *resyncer, open ma
 			}
 			continue
 		}
-		if r.differ.ended(object.UID) {
+		if r.differ.told(object.UID, object.since) {
 			continue
 		}
 		gone, err := e.isGone(ctx, r, object.Namespace, object.Name, object.UID)
@@ -349,7 +359,7 @@ func (p *pastReading) skip(ctx context.Context, err error) (bool, error) {
 }
 
 // lostWorkflows sends the objects that have no workflow again, which starts one.
-func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[string]contract.Object) error {
+func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[string]openEntity) error {
 	unknown := pastReading{log: r.log}
 	for _, o := range list[T](e.informer) {
 		id := e.id(o.GetNamespace(), o.GetName())
@@ -370,7 +380,7 @@ func (e *entity[T, O]) lostWorkflows(ctx context.Context, r *resyncer, open map[
 }
 
 // lostPods sends launcher pods again whose VMI is gone and has no workflow: only that removes their finalizer.
-func (r *resyncer) lostPods(ctx context.Context, open map[string]contract.Object) error {
+func (r *resyncer) lostPods(ctx context.Context, open map[string]openEntity) error {
 	for _, pod := range list[*corev1.Pod](r.informers.Pods) {
 		ref := observe.Owner(pod)
 		if ref == nil || !slices.Contains(pod.Finalizers, contract.FinalizerPod) {
