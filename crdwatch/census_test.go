@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,6 +69,8 @@ type visible struct {
 	lists   int
 	// executions are those that are listed.
 	executions []*workflowpb.WorkflowExecutionInfo
+	// closed are last runs that have ended.
+	closed []*workflowpb.WorkflowExecutionInfo
 	// terminated and unreadable are the IDs of workflows that were, and of those that Temporal fails to tell of.
 	terminated, unreadable []string
 }
@@ -87,6 +90,11 @@ func (v *visible) CountWorkflow(
 func (v *visible) DescribeWorkflowExecution(
 	_ context.Context, id, _ string,
 ) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	for _, info := range v.closed {
+		if info.GetExecution().GetWorkflowId() == id {
+			return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
+		}
+	}
 	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	if slices.Contains(v.unreadable, id) {
 		return nil, serviceerror.NewDataLoss("its state is lost")
@@ -223,4 +231,41 @@ func TestTheEndOfAnObjectWithALongName(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"observe-vm u"}, waiting(l.differ, contract.VMID(namespace, "web")))
 	require.Equal(t, []string{"observe-vm u"}, waiting(l.differ, contract.VMID(namespace, name)))
+}
+
+// TestAVMIsToldOnceThatItsInstanceHasEnded as long as its workflow runs, which may wait for its turn for minutes; one
+// that began after it is told again.
+func TestAVMIsToldOnceThatItsInstanceHasEnded(t *testing.T) {
+	server := fakekube.New(fakekube.Options{})
+	kv, err := kube.New(server.Config())
+	require.NoError(t, err)
+	d := newTestDiffer(t)
+	v := &visible{running: map[string]string{"vm/a/web": "VirtualMachine"}}
+	l := NewLeader(Options{KubeVirt: kv, Temporal: v, Log: zerolog.Nop()}, d.metrics, d.informers, d.queue, rate.Inf)
+	d = l.differ
+	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"},
+		Status: kubevirt.VirtualMachineStatus{Created: true}}
+	require.NoError(t, d.informers.VMs.GetStore().Add(vm))
+	d.entities.vm.changed(d, "a/web", change)
+	began := running(t, "vm/a/web", map[string]string{
+		contract.SearchNamespace: "a", contract.SearchName: "web", contract.SearchUID: "v"})
+	began.StartTime = timestamppb.Now()
+	v.executions = []*workflowpb.WorkflowExecutionInfo{began}
+	v.closed = []*workflowpb.WorkflowExecutionInfo{
+		running(t, "vmi/a/web", map[string]string{contract.SearchUID: "i"})}
+	look := func() []string {
+		_, err := l.Resync(t.Context(), false)
+		require.NoError(t, err)
+		return waiting(d, "vm/a/web")
+	}
+	waiting(d, "vm/a/web")
+	require.Equal(t, []string{"observe-vmi i"}, look(), "nobody has seen its end")
+
+	d.entities.vmi.vanished(d, &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: "web", UID: "i", OwnerReferences: controlledBy(vm, "VirtualMachine")}}, change)
+	require.Equal(t, []string{"observe-vmi i"}, waiting(d, "vm/a/web"))
+	require.Empty(t, look())
+	require.Empty(t, look())
+	began.StartTime = timestamppb.Now()
+	require.Equal(t, []string{"observe-vmi i"}, look(), "its workflow was lost, and runs again")
 }
