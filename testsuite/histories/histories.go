@@ -46,8 +46,11 @@ func Each(
 type Count struct {
 	Events      int `json:"events"`
 	Tasks       int `json:"tasks"`       // workflow tasks that were completed
-	FailedTasks int `json:"failedTasks"` // workflow tasks that failed or timed out
-	Signals     int `json:"signals"`
+	FailedTasks int `json:"failedTasks"` // workflow tasks that failed, or timed out after they had begun
+	// ScheduleToStartTimeouts is how many tasks waited for too long in a worker's sticky queue, and then in the queue of
+	// all workers. Nothing of them had been done.
+	ScheduleToStartTimeouts int `json:"scheduleToStartTimeouts,omitempty"`
+	Signals                 int `json:"signals"`
 }
 
 // Add counts an event.
@@ -56,8 +59,14 @@ func (c *Count) Add(e *history.HistoryEvent) {
 	switch e.GetEventType() { //nolint:exhaustive // the others are events only
 	case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 		c.Tasks++
-	case enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+	case enums.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		c.FailedTasks++
+	case enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+		if e.GetWorkflowTaskTimedOutEventAttributes().GetTimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START {
+			c.ScheduleToStartTimeouts++
+		} else {
+			c.FailedTasks++
+		}
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
 		c.Signals++
 	}

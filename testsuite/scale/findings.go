@@ -151,8 +151,8 @@ func printStep(out io.Writer, what string, s step) {
 	}
 	if h := s.Histories; h != nil {
 		fmt.Fprintf(out, "scale:   in Temporal's histories for each (of %d): %.1f events, %.1f workflow tasks, "+
-			"%.2f failed ones, %.1f signals\n", h.Machines, h.each(h.Events), h.each(h.Tasks), h.each(h.FailedTasks),
-			h.each(h.Signals))
+			"%.2f failed ones, %.2f that timed out in a sticky queue, %.1f signals\n", h.Machines, h.each(h.Events),
+			h.each(h.Tasks), h.each(h.FailedTasks), h.each(h.ScheduleToStartTimeouts), h.each(h.Signals))
 	}
 	printLegs(out, s.Legs, n)
 	printUsage(out, s.Used, n)
