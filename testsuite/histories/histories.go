@@ -47,8 +47,8 @@ type Count struct {
 	Events      int `json:"events"`
 	Tasks       int `json:"tasks"`       // workflow tasks that were completed
 	FailedTasks int `json:"failedTasks"` // workflow tasks that failed, or timed out after they had begun
-	// ScheduleToStartTimeouts is how many tasks waited for too long in a worker's sticky queue, and then in the queue of
-	// all workers. Nothing of them had been done.
+	// ScheduleToStartTimeouts is how many tasks waited for too long in a worker's sticky queue, and then in the queue
+	// of all workers. Nothing of them had been done.
 	ScheduleToStartTimeouts int `json:"scheduleToStartTimeouts,omitempty"`
 	Signals                 int `json:"signals"`
 }
