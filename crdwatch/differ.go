@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/observe"
@@ -42,7 +43,8 @@ type differ struct {
 }
 
 func newDiffer(i *Informers, q Queue, m *Metrics) *differ {
-	return &differ{informers: i, queue: q, metrics: m, entities: describe(i), last: map[string]map[string]any{}}
+	return &differ{informers: i, queue: q, metrics: m, entities: describe(i), last: map[string]map[string]any{},
+		ends: newEnds(clock.RealClock{})}
 }
 
 // recall is what was sent last.
@@ -75,7 +77,7 @@ func (d *differ) forgetAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last = map[string]map[string]any{}
-	d.ends = ends{}
+	d.ends = newEnds(d.ends.clock)
 }
 
 // told says that an informer has seen the end of an object lately, and that a workflow which has run since then was
@@ -83,7 +85,7 @@ func (d *differ) forgetAll() {
 func (d *differ) told(uid string, since time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ends.told(uid, since, time.Now())
+	return d.ends.told(uid, since)
 }
 
 // put queues an observation.
@@ -143,7 +145,7 @@ func (e *entity[T, O]) vanished(d *differ, object T, from origin) {
 	uid := string(object.GetUID())
 	forget(d, e.kind, uid)
 	if from == change {
-		d.ends.add(uid, time.Now())
+		d.ends.add(uid)
 	}
 	putHeld(d, e.kind, e.id(object.GetNamespace(), object.GetName()), uid, e.gone(uid), nil, from, e.goneHold)
 	if e.alsoGone != nil {

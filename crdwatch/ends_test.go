@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	testingclock "k8s.io/utils/clock/testing"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -26,6 +27,9 @@ func TestAnEndThatWasSentIsNotAskedAbout(t *testing.T) {
 	r := &resyncer{differ: e}
 	const id = "vmi/a/web"
 	began := time.Now()
+	clock := testingclock.NewFakeClock(began)
+	e.ends = newEnds(clock)
+	clock.Step(time.Second)
 	look := func(since time.Time) []string {
 		require.NoError(t, e.entities.vmi.vanishedObjects(t.Context(), r,
 			map[string]openEntity{id: {contract.Object{Namespace: "a", Name: "web", UID: "i"}, since}}))
@@ -44,12 +48,12 @@ func TestAnEndThatWasSentIsNotAskedAbout(t *testing.T) {
 		require.Empty(t, look(began), "it was sent")
 	}
 	require.Equal(t, 1, asked)
-	require.Equal(t, []string{"observe-vmi i"}, look(time.Now()), "its workflow was lost, and runs again")
+	require.Equal(t, []string{"observe-vmi i"}, look(clock.Now()), "its workflow was lost, and runs again")
 	require.Equal(t, 2, asked)
 
 	end()
-	e.ends.seen["i"] = time.Now().Add(-endsKept)
-	require.Equal(t, []string{"observe-vmi i"}, look(began.Add(-time.Hour)), "its workflow is still there")
+	clock.Step(endsKept)
+	require.Equal(t, []string{"observe-vmi i"}, look(began), "its workflow is still there")
 	require.Equal(t, 3, asked)
 
 	end()
@@ -59,13 +63,16 @@ func TestAnEndThatWasSentIsNotAskedAbout(t *testing.T) {
 
 // TestEndsAreForgotten after the time that they count.
 func TestEndsAreForgotten(t *testing.T) {
-	var e ends
 	began := time.Now()
-	e.add("a", began)
-	e.add("b", began.Add(endsKept/2))
-	e.add("c", began.Add(endsKept))
-	require.Len(t, e.seen, 2)
-	require.False(t, e.told("a", began.Add(-1), began))
-	require.True(t, e.told("b", began, began.Add(endsKept)))
-	require.False(t, e.told("b", time.Time{}, began.Add(endsKept)), "a workflow that is not known to run")
+	clock := testingclock.NewFakeClock(began)
+	e := newEnds(clock)
+	for _, uid := range []string{"a", "b", "c"} {
+		e.add(uid)
+		clock.Step(endsKept / 2)
+	}
+	clock.Step(-endsKept / 2)
+	require.Equal(t, 2, e.seen.Len())
+	require.False(t, e.told("a", began.Add(-1)))
+	require.True(t, e.told("b", began))
+	require.False(t, e.told("b", time.Time{}), "a workflow that is not known to run")
 }

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/virtflow/virtflow/testsuite/histories"
 	"github.com/virtflow/virtflow/testsuite/processes"
@@ -54,8 +55,8 @@ func (virtflow) ended(*corev1.Pod, func()) bool { return true }
 // mostSampled is how many machines' histories are read: of thousands that would take longer than the step.
 const mostSampled = 20
 
-// mostListings is how often they are asked for, listingPause apart: visibility follows a moment later.
-const mostListings, listingPause = 15, 2 * time.Second
+// visibleWithin is how long it may take until visibility shows the workflows of all of these.
+const visibleWithin = 30 * time.Second
 
 func (v virtflow) histories(ctx context.Context, s *stage, since time.Time) (out *sampled, err error) {
 	names := s.names()
@@ -63,17 +64,15 @@ func (v virtflow) histories(ctx context.Context, s *stage, since time.Time) (out
 	for i := range some {
 		some[i] = names[i*len(names)/len(some)]
 	}
-	for range mostListings {
-		if out, err = v.sample(ctx, s, some, since); err == nil {
-			return out, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(err, context.Cause(ctx))
-		case <-time.After(listingPause):
-		}
+	late := wait.PollUntilContextTimeout(ctx, 2*time.Second, visibleWithin, true,
+		func(context.Context) (bool, error) {
+			out, err = v.sample(ctx, s, some, since)
+			return err == nil, nil
+		})
+	if late != nil {
+		return nil, errors.Join(err, late)
 	}
-	return nil, err
+	return out, nil
 }
 
 // sample reads the histories of some machines, all of which must have a workflow.
