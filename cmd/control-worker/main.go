@@ -46,8 +46,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent),
 		"pull policy of the launcher image where the KubeVirt object names none")
 	f.IntVar(&o.control.MaxConcurrent, "max-concurrent", control.DefaultMaxConcurrent(runtime.GOMAXPROCS(0)),
-		"at most that many workflow tasks, local activities and other activities, each, are in hand at a time; what "+
-			"is more waits in Temporal")
+		"at most that many workflow tasks and local activities of each of the two task queues, and other activities, "+
+			"each, are in hand at a time; what is more waits in Temporal")
 	f.IntVar(&o.control.CachedWorkflows, "cached-workflows", 1000,
 		"workflows kept in memory between their tasks, some 90 KB each under load; one that is not is replayed at its "+
 			"next task. 0: each task replays")

@@ -230,7 +230,29 @@ func TestAControlWorkerHeals(t *testing.T) {
 	f.change(func() { f.down = false; f.lose() })
 	works(3)
 	require.Equal(t, 1.0, metric(t, p.Registry, "virtflow_temporal_reachable"))
-	require.Equal(t, 1.0, metric(t, p.Registry, "virtflow_temporal_polling"))
+	require.Equal(t, 2.0, metric(t, p.Registry, "virtflow_temporal_polling"), "both task queues")
+}
+
+// TestAControlWorkerThatNeverReachedTemporalIsNotReady: a roll-out with a wrong address stops at its first pod.
+func TestAControlWorkerThatNeverReachedTemporalIsNotReady(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	p := &process.Process{Log: zerolog.Nop(), Registry: prometheus.NewRegistry(), Health: process.NewHealth()}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	defer func() { cancel(); <-done }()
+	go func() {
+		defer close(done)
+		_ = Run(ctx, p, Options{Temporal: temporalclient.Options{Address: l.Addr().String()}}, nil, Kubernetes{})
+	}()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		ready := p.Health.Ready(ctx)
+		require.ErrorContains(c, ready, contract.ControlTaskQueue)
+		require.ErrorContains(c, ready, contract.TransitionTaskQueue)
+	}, time.Minute, 20*time.Millisecond)
+	require.Never(t, func() bool { return p.Health.Ready(ctx) == nil }, time.Second, 20*time.Millisecond)
+	require.Zero(t, metric(t, p.Registry, "virtflow_temporal_polling"))
 }
 
 func available(kv *kubevirt.KubeVirt) kubevirt.KubeVirtCondition {
@@ -242,13 +264,16 @@ func available(kv *kubevirt.KubeVirt) kubevirt.KubeVirtCondition {
 	return kubevirt.KubeVirtCondition{}
 }
 
-func metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
+// metric is the sum of all series of a name.
+func metric(t *testing.T, reg *prometheus.Registry, name string) (sum float64) {
 	all, err := reg.Gather()
 	require.NoError(t, err)
 	for _, family := range all {
 		if family.GetName() == name {
-			m := family.GetMetric()[0]
-			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			for _, m := range family.GetMetric() {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+			return sum
 		}
 	}
 	require.Fail(t, "no metric "+name)

@@ -25,10 +25,10 @@ const stopTimeout = 20 * time.Second
 // Options are the settings of a control worker.
 type Options struct {
 	Temporal temporalclient.Options
-	// MaxConcurrent bounds what this process has in hand: as many workflow tasks at a time, as many local activities
-	// and as many other activities. What is more than the machine can do at a time waits in Temporal's queues, where
-	// waiting costs nothing and counts against no time limit of work; in hand it would only be late, and late work is
-	// tried again.
+	// MaxConcurrent bounds what this process has in hand: as many workflow tasks at a time of each task queue, as many
+	// local activities of each, and as many other activities. What is more than the machine can do at a time waits in
+	// Temporal's queues, where waiting costs nothing and counts against no time limit of work; in hand it would only be
+	// late, and late work is tried again.
 	MaxConcurrent int
 	// CachedWorkflows is how many workflows stay in memory between their tasks; 0 replays each at every task.
 	CachedWorkflows int
@@ -56,14 +56,17 @@ type Kubernetes struct {
 	Current func() *kubevirt.KubeVirt
 }
 
-// Run keeps the namespace registered and its queue polled until ctx ends, whatever becomes of Temporal in the meantime.
+// Run keeps the namespace registered and its queues polled until ctx ends, whatever becomes of Temporal meanwhile.
 func Run(ctx context.Context, p *process.Process, o Options, activities *cluster.Activities, k Kubernetes) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("reading the host's name: %w", err)
 	}
-	polling := temporalclient.NewPolling(contract.ControlTaskQueue, p.Log, p.Registry)
-	p.Health.AddReady("worker", polling.Ready)
+	pollings := map[string]*temporalclient.Polling{}
+	for _, queue := range []string{contract.ControlTaskQueue, contract.TransitionTaskQueue} {
+		pollings[queue] = temporalclient.NewPolling(queue, p.Log, p.Registry)
+		p.Health.AddReady("worker of "+queue, pollings[queue].Ready)
+	}
 	c, err := o.Temporal.Dial(ctx, p.Log, p.Registry, "control-worker@"+host)
 	if err != nil {
 		return err
@@ -78,18 +81,23 @@ func Run(ctx context.Context, p *process.Process, o Options, activities *cluster
 	defer all.Wait() // before the client is closed
 	all.Go(func() { r.run(ctx, cmp.Or(o.interval, checkInterval), shown.report) })
 	worker.SetStickyWorkflowCacheSize(o.CachedWorkflows)
-	polling.Run(ctx, r.check, func(onFatal func(error)) worker.Worker {
-		w := worker.New(c, contract.ControlTaskQueue, o.worker(onFatal))
-		RegisterWorkflows(w)
-		RegisterActivities(w, activities)
-		RegisterSignals(w, c)
-		return w
-	})
+	for queue, polling := range pollings {
+		all.Go(func() {
+			polling.Run(ctx, r.check, func(onFatal func(error)) worker.Worker {
+				w := worker.New(c, queue, o.worker(queue, onFatal))
+				RegisterWorkflows(w)
+				RegisterActivities(w, activities)
+				RegisterSignals(w, c)
+				return w
+			})
+		})
+	}
 	return nil
 }
 
-func (o *Options) worker(onFatal func(error)) worker.Options {
+func (o *Options) worker(queue string, onFatal func(error)) worker.Options {
 	return worker.Options{
+		LocalActivityWorkerOnly:                 queue != contract.ControlTaskQueue, // that has all other activities
 		MaxConcurrentActivityExecutionSize:      o.MaxConcurrent,
 		MaxConcurrentLocalActivityExecutionSize: o.MaxConcurrent,
 		MaxConcurrentWorkflowTaskExecutionSize:  o.MaxConcurrent,

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // TestWhatIsInHandIsBounded: by what the machine can do, for every kind of work.
@@ -12,9 +14,14 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 		require.Equal(t, want, DefaultMaxConcurrent(cpus))
 	}
 	o := Options{MaxConcurrent: 7}
-	w := o.worker(nil)
-	require.Equal(t, []int{7, 7, 7}, []int{
-		w.MaxConcurrentActivityExecutionSize, w.MaxConcurrentLocalActivityExecutionSize,
-		w.MaxConcurrentWorkflowTaskExecutionSize,
-	})
+	for queue, workflowsOnly := range map[string]bool{
+		contract.ControlTaskQueue: false, contract.TransitionTaskQueue: true,
+	} {
+		w := o.worker(queue, nil)
+		require.Equal(t, []int{7, 7, 7}, []int{
+			w.MaxConcurrentActivityExecutionSize, w.MaxConcurrentLocalActivityExecutionSize,
+			w.MaxConcurrentWorkflowTaskExecutionSize,
+		})
+		require.Equal(t, workflowsOnly, w.LocalActivityWorkerOnly, queue)
+	}
 }

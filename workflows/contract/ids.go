@@ -10,8 +10,12 @@ import (
 // Namespace is the Temporal namespace that virtflow registers and uses unless it is told another one.
 const Namespace = "virtflow"
 
-// ControlTaskQueue carries every workflow and every activity that talks to Kubernetes.
+// ControlTaskQueue carries every workflow but the transitions, and every activity that talks to Kubernetes.
 const ControlTaskQueue = "virtflow-control"
+
+// TransitionTaskQueue carries the transitions. Of one task queue Temporal's SDK polls only the worker's sticky queue as
+// long as anything waits there: while entities have much to do, a transition could not begin.
+const TransitionTaskQueue = "virtflow-transitions"
 
 // NodeTaskQueue is the queue that only the worker of that node polls.
 func NodeTaskQueue(node string) string { return id("virtflow-node-" + node) }

@@ -65,7 +65,7 @@ func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening)
 		id := o.id(open.Operation)
 		cctx, cancel := workflow.WithCancel(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 			WorkflowID:            id,
-			TaskQueue:             contract.ControlTaskQueue,
+			TaskQueue:             contract.TransitionTaskQueue,
 			WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 			ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
 			WaitForCancellation:   true, // how it compensates is a part of how it closes

@@ -174,7 +174,9 @@ func TestATransitionIsSignalledWithinTheTask(t *testing.T) {
 				}, time.Millisecond)
 				return nil
 			}, activity.RegisterOptions{Name: contract.ActivitySignal})
+		queue := ""
 		env.RegisterWorkflowWithOptions(func(ctx workflow.Context) (said string, _ error) {
+			queue = workflow.GetInfo(ctx).TaskQueueName
 			workflow.GetSignalChannel(ctx, contract.SignalProgress).Receive(ctx, &said)
 			return said, nil
 		}, workflow.RegisterOptions{Name: "told"})
@@ -197,5 +199,6 @@ func TestATransitionIsSignalledWithinTheTask(t *testing.T) {
 		require.NoError(t, env.GetWorkflowError())
 		require.JSONEq(t, `"it runs"`, string(closed.Result))
 		require.Equal(t, !fails, locally == 1, "else by a command")
+		require.Equal(t, contract.TransitionTaskQueue, queue)
 	}
 }
