@@ -25,6 +25,9 @@ type Delivery struct {
 	Hold time.Duration
 	// Known says that its workflow knows it, and is not told. It is kept, as what was sent is: the workflow may forget.
 	Known bool
+	// FlowControlled says that it asks something of a workflow that runs: where many are asked at once, that waits
+	// here, and not in Temporal.
+	FlowControlled bool
 	// Resync says that it is sent although nothing has changed: it goes behind all changes.
 	Resync bool
 
@@ -44,7 +47,7 @@ type Start struct {
 // Queue takes what is to be delivered.
 type Queue interface {
 	Put(d Delivery)
-	// Holds says that something waits to be delivered to a workflow.
+	// Holds says that something is on its way to a workflow.
 	Holds(workflow string) bool
 }
 
@@ -74,6 +77,7 @@ func (d *Delivery) Supersede(old *Delivery) bool {
 			d.since = old.since
 		}
 		d.Resync = d.Resync && old.Resync
+		d.FlowControlled = d.FlowControlled || old.FlowControlled
 		if !old.Known {
 			d.Hold = min(d.Hold, old.Hold) // what may not wait is in it
 		}

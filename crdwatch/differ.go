@@ -121,11 +121,14 @@ func (e *entity[T, O]) changed(d *differ, key string, from origin) {
 		start = nil
 	}
 	now := e.observe(object)
+	delivery := Delivery{Workflow: e.id(namespace, name), Signal: e.signal, UID: uid, Kind: e.name, Payload: now,
+		Start: start, Resync: from == resync}
 	if _, writes := any(now).(contract.Repeatable); news(d, e.kind, uid, now) {
-		put(d, e.kind, e.id(namespace, name), uid, now, start, from)
+		delivery.FlowControlled = known && from == change && e.asks != nil && e.asks(last, now)
+		d.queue.Put(delivery)
 	} else if writes && from == change {
-		d.queue.Put(Delivery{Workflow: e.id(namespace, name), Signal: e.signal, UID: uid, Kind: e.name, Payload: now,
-			Start: start, Known: true})
+		delivery.Known = true
+		d.queue.Put(delivery)
 	}
 	if !known && e.forget != nil {
 		e.forget(d, object) // what was sent before this had a workflow to go to may be lost: also sends it once more

@@ -77,6 +77,9 @@ type entity[T metav1.Object, O any] struct {
 	// goneHold is how long word that an object is gone may wait: a workflow that has removed the last finalizer has
 	// completed by then, and needs none.
 	goneHold time.Duration
+	// asks says that a change asks something of a workflow that runs: that is sent no faster than control workers take
+	// it in; nil: everything is sent at once. New objects are: their workflows wait for their turn in Temporal.
+	asks func(last, now O) bool
 	// also sends what a change says to other workflows than the object's own; and to that, if the object was not known,
 	// what others say to it. Known says that last was sent before.
 	also func(d *differ, object T, last O, known bool, from origin)
@@ -127,6 +130,7 @@ func describe(i *Informers) entities {
 			kind:     kind[contract.VMObservation]{name: "vm", signal: contract.SignalObserveVM, same: observe.SameVM},
 			workflow: contract.WorkflowVM, title: "VirtualMachine", id: contract.VMID,
 			informer: i.VMs, observe: i.observeVM, gone: observe.GoneVM, goneHold: endHold,
+			asks: asksOfVM,
 			also: func(d *differ, vm *kubevirt.VirtualMachine, _ contract.VMObservation, known bool, from origin) {
 				if !known {
 					d.instanceOf(vm, from)
@@ -145,6 +149,7 @@ func describe(i *Informers) entities {
 				same: observe.SameVMI},
 			workflow: contract.WorkflowVMI, title: "VirtualMachineInstance", id: contract.VMIID,
 			informer: i.VMIs, observe: i.observeVMI, gone: observe.GoneVMI, goneHold: endHold,
+			asks: asksOfVMI,
 			also: func(d *differ, vmi *kubevirt.VirtualMachineInstance, _ contract.VMIObservation, known bool,
 				from origin) {
 				if !known {

@@ -29,7 +29,7 @@ func NewLeader(o Options, m *Metrics, i *Informers, q Queue, resync rate.Limit) 
 		differ: d, informers: i, apiServer: apiServer{o.Kubernetes, o.KubeVirt}, temporal: o.Temporal, log: o.Log,
 		limiter: rate.NewLimiter(resync, 1), again: make(chan struct{}, 1),
 	}
-	r.throttle = throttle{limiter: r.limiter, takenIn: r.takenIn, log: o.Log}
+	r.throttle = throttle{limiter: r.limiter, window: window{size: resyncWindow, takenIn: r.takenIn, log: o.Log}}
 	return &Leader{differ: d, updater: newUpdater(o.Temporal, d.entities.workflowTypes(), o.Log), resyncer: r}
 }
 

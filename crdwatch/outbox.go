@@ -14,8 +14,9 @@ import (
 )
 
 // Outbox delivers observations: in order and one at a time for each workflow, at once for different ones, changes
-// before what is only resynced. Of observations with one subject only the newest is kept. What cannot be delivered is
-// tried again, with growing pauses, for as long as Run runs.
+// before what is only resynced. Of observations with one subject only the newest is kept. What is under flow control is
+// sent no faster than control workers take it in, unless something else is sent to its workflow. What cannot be
+// delivered is tried again, with growing pauses, for as long as Run runs.
 type Outbox struct {
 	sender  Sender
 	outages *temporalclient.Outages
@@ -26,6 +27,8 @@ type Outbox struct {
 	epoch func() int64
 	// throttle is how fast what was sent lately is sent again.
 	throttle throttle
+	// flows are where what is under flow control waits for its turn.
+	flows *flows
 
 	mu      sync.Mutex
 	pending map[string][]*Delivery
@@ -34,7 +37,7 @@ type Outbox struct {
 
 const (
 	// firstPause and longestPause lie between attempts of one workflow's deliveries. With the longest one, everything
-	// is delivered within two minutes after Temporal answers again.
+	// that has had its turn is delivered within two minutes after Temporal answers again.
 	firstPause   = 50 * time.Millisecond
 	longestPause = 30 * time.Second
 	sendTimeout  = 10 * time.Second
@@ -47,7 +50,8 @@ const (
 func newOutbox(sender Sender, outages *temporalclient.Outages, m *Metrics, log zerolog.Logger) *Outbox {
 	o := &Outbox{
 		sender: sender, outages: outages, metrics: m, log: log, pending: map[string][]*Delivery{},
-		epoch: func() int64 { return 0 }, throttle: throttle{limiter: rate.NewLimiter(resyncRate, 1), log: log},
+		epoch: func() int64 { return 0 }, throttle: throttle{limiter: rate.NewLimiter(resyncRate, 1)},
+		flows: newFlows(),
 	}
 	o.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, longestPause),
@@ -94,11 +98,15 @@ func (o *Outbox) put(d *Delivery) {
 	o.metrics.depth.Inc()
 }
 
-// Holds says that something waits to be delivered to a workflow.
+// Holds says that something is on its way to a workflow: it waits to be delivered, is due, and has had its turn.
 func (o *Outbox) Holds(workflow string) bool {
+	if o.flows.holds(workflow) {
+		return false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.pending[workflow]) > 0
+	list := o.pending[workflow]
+	return len(list) > 0 && Held(list, time.Now()) == 0
 }
 
 // oldest is when the first delivery of those that wait was due, or will be, in seconds since 1970; 0: none waits.
@@ -121,24 +129,28 @@ func (o *Outbox) oldest() float64 {
 
 // turn gives the workflow of a delivery its turn.
 func (o *Outbox) turn(d *Delivery) {
-	if d.Hold > 0 {
+	switch {
+	case d.Hold > 0:
 		o.queue.AddAfter(d.Workflow, d.Hold)
-		return
+	case d.FlowControlled:
+		o.flows.add(d.Workflow)
+	default:
+		o.queue.Add(d.Workflow)
 	}
-	o.queue.Add(d.Workflow)
 }
 
 // Run delivers with that many connections at once, until ctx ends. What is left then is dropped: the next leader sends
 // all anew.
 func (o *Outbox) Run(ctx context.Context, workers int) {
-	stop := context.AfterFunc(ctx, o.queue.ShutDown)
-	defer stop()
+	defer context.AfterFunc(ctx, o.queue.ShutDown)()
+	defer context.AfterFunc(ctx, o.flows.queue.ShutDown)()
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for o.step(ctx) {
 			}
 		})
+		wg.Go(func() { o.flows.run(ctx, o.queue.Add) })
 	}
 	wg.Go(func() { o.sendAgain(ctx) })
 	wg.Wait()
@@ -329,7 +341,8 @@ func (o *Outbox) again(d *Delivery) bool {
 	}
 	d = last.delivery
 	again := *d
-	again.Resync, again.Known, again.sending, again.Hold, again.since = true, false, false, 0, time.Now()
+	again.Resync, again.FlowControlled, again.Known, again.sending, again.Hold = true, false, false, false, 0
+	again.since = time.Now()
 	for i, waits := range o.pending[d.Workflow] {
 		if waits.subject() != d.subject() {
 			continue

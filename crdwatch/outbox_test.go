@@ -257,15 +257,16 @@ func TestWhatIsSentAgainIsTakenInMeanwhile(t *testing.T) {
 	c := temporalclient.NewOutages()
 	o := newOutbox(&recording{}, c, NewMetrics(nil), zerolog.Nop())
 	asked, takenIn := make(chan string), make(chan struct{})
-	o.throttle = throttle{limiter: rate.NewLimiter(1e9, 1), takenIn: func(ctx context.Context, workflow string) error {
-		asked <- workflow
-		select {
-		case <-takenIn:
-		case <-ctx.Done():
-		}
-		return ctx.Err()
-	}}
-	for i := range throttleWindow + 1 {
+	o.throttle = throttle{limiter: rate.NewLimiter(1e9, 1), window: window{size: resyncWindow,
+		takenIn: func(ctx context.Context, workflow string) error {
+			asked <- workflow
+			select {
+			case <-takenIn:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}}}
+	for i := range resyncWindow + 1 {
 		o.Put(Delivery{Workflow: strconv.Itoa(i), Signal: "vm", UID: "u", Payload: i})
 		require.True(t, o.step(t.Context()))
 	}
@@ -277,10 +278,10 @@ func TestWhatIsSentAgainIsTakenInMeanwhile(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); o.sendAgain(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	require.Equal(t, strconv.Itoa(throttleWindow-1), <-asked)
-	require.Equal(t, throttleWindow, o.queue.Len())
+	require.Equal(t, strconv.Itoa(resyncWindow-1), <-asked)
+	require.Equal(t, resyncWindow, o.queue.Len())
 	close(takenIn)
-	require.Eventually(t, func() bool { return o.queue.Len() == throttleWindow+1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return o.queue.Len() == resyncWindow+1 }, 10*time.Second, time.Millisecond)
 }
 
 // TestWhatAnEntityKnowsIsSentAfterALoss: it may have forgotten what it wrote itself.

@@ -20,7 +20,7 @@ func TestWhatHasNotChangedIsSentAsItIsTakenIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		takes := 3*time.Second - time.Millisecond
-		p := throttle{limiter: rate.NewLimiter(100, 1), log: zerolog.Nop(),
+		p := throttle{limiter: rate.NewLimiter(100, 1), window: window{size: resyncWindow, log: zerolog.Nop(),
 			takenIn: func(ctx context.Context, workflow string) error {
 				asked = append(asked, workflow)
 				select {
@@ -29,7 +29,7 @@ func TestWhatHasNotChangedIsSentAsItIsTakenIn(t *testing.T) {
 				case <-ctx.Done():
 					return ctx.Err()
 				}
-			}}
+			}}}
 		send := func(n int) time.Duration {
 			begun := time.Now()
 			for i := range n {
@@ -56,13 +56,13 @@ func TestWhatHasNotChangedIsSentAsItIsTakenIn(t *testing.T) {
 
 // TestWhatHasNotChangedWaitsForNothingAtNoRate is how tests under virtual time send.
 func TestWhatHasNotChangedWaitsForNothingAtNoRate(t *testing.T) {
-	p := throttle{limiter: rate.NewLimiter(rate.Inf, 1), takenIn: func(context.Context, string) error {
+	p := throttle{limiter: rate.NewLimiter(rate.Inf, 1), window: window{takenIn: func(context.Context, string) error {
 		return errors.New("asked")
-	}}
-	for range 3 * throttleWindow {
+	}}}
+	for range 3 {
 		require.NoError(t, p.wait(t.Context(), "vm/a/x"))
 	}
-	require.Zero(t, p.sent)
+	require.Zero(t, p.window.sent)
 }
 
 // asked is a Temporal that notes the queries of workflows.
@@ -98,9 +98,13 @@ func TestAWorkflowIsAskedWhenEverythingIsDelivered(t *testing.T) {
 		require.Equal(t, []string{"vm/a/x plan"}, temporal.queries)
 
 		o.Put(d)
-		ctx, cancel := context.WithTimeout(t.Context(), throttleWait)
+		ctx, cancel := context.WithTimeout(t.Context(), windowWait)
 		defer cancel()
 		require.ErrorIs(t, r.takenIn(ctx, d.Workflow), context.DeadlineExceeded)
 		require.Len(t, temporal.queries, 1)
+
+		o.flows.add(d.Workflow)
+		require.NoError(t, r.takenIn(t.Context(), d.Workflow), "what waits for its turn comes after what is asked about")
+		require.Len(t, temporal.queries, 2)
 	})
 }

@@ -234,6 +234,7 @@ func (w *watch) lead(ctx context.Context) {
 	outbox.epoch = w.epoch.Load
 	l := NewLeader(w.options, w.metrics, w.informers, outbox, resyncRate)
 	outbox.throttle = l.resyncer.throttle
+	outbox.flows.window = window{size: flowWindow, takenIn: l.resyncer.takenIn, log: log}
 	w.leading.Store(l)
 	w.metrics.outbox.Store(outbox)
 	defer func() {

@@ -219,6 +219,53 @@ func TestWhatAnEntityWritesItself(t *testing.T) {
 	require.NotNil(t, lost[0].Start)
 }
 
+// TestWhatIsUnderFlowControl: what is asked of a workflow that was sent its object before, and not what that waits for.
+func TestWhatIsUnderFlowControl(t *testing.T) {
+	e := newTestDiffer(t)
+	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "i"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n"}}
+	keep := func(generation int64, deleted *metav1.Time) {
+		for _, o := range []metav1.Object{vm, vmi, node} {
+			o.SetGeneration(generation)
+			o.SetDeletionTimestamp(deleted)
+		}
+		node.Spec.Unschedulable = deleted != nil
+		require.NoError(t, e.informers.VMs.GetStore().Add(vm.DeepCopy()))
+		require.NoError(t, e.informers.VMIs.GetStore().Add(vmi.DeepCopy()))
+		require.NoError(t, e.informers.Nodes.GetStore().Add(node.DeepCopy()))
+	}
+	send := func(from origin) map[string]bool {
+		e.entities.vm.changed(e, "a/web", from)
+		e.entities.vmi.changed(e, "a/web", from)
+		e.entities.node.changed(e, "node1", from)
+		controlled := map[string]bool{}
+		for workflow, list := range outbox(e).pending {
+			for _, d := range list {
+				if d.Kind == "vm" || d.Kind == "vmi" || d.Kind == "node" {
+					controlled[workflow] = d.FlowControlled
+				}
+			}
+		}
+		outbox(e).pending = map[string][]*Delivery{}
+		return controlled
+	}
+	keep(1, nil)
+	none := map[string]bool{"vm/a/web": false, "vmi/a/web": false, "node/node1": false}
+	require.Equal(t, none, send(change))
+	keep(2, &metav1.Time{Time: time.Now()})
+	require.Equal(t, map[string]bool{"vm/a/web": true, "vmi/a/web": true, "node/node1": false}, send(change))
+	keep(3, nil)
+	require.Equal(t, none, send(resync))
+	vm.Finalizers, vmi.Finalizers = []string{"f"}, []string{"f"}
+	keep(3, nil)
+	delete(none, "node/node1")
+	require.Equal(t, none, send(change), "nobody asks for anything")
+	vm.Status.StateChangeRequests = []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StopRequest}}
+	keep(3, nil)
+	require.Equal(t, map[string]bool{"vm/a/web": true}, send(change))
+}
+
 func TestTheEndOfAnOrphanIsSent(t *testing.T) {
 	e := newTestDiffer(t)
 	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "v"}}

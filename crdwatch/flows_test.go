@@ -1,0 +1,119 @@
+package crdwatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+)
+
+// TestRequestsAreSentAsTheyAreTakenIn: of each window of a flow one is waited for, and no other flow waits
+// meanwhile.
+func TestRequestsAreSentAsTheyAreTakenIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recording{}
+		o, run := newTestOutbox(t, r)
+		takenIn := make(chan string)
+		o.flows.window = window{size: 2, log: zerolog.Nop(), takenIn: func(ctx context.Context, workflow string) error {
+			select {
+			case takenIn <- workflow:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		put := func(workflow, signal string, controlled bool) {
+			o.Put(Delivery{Workflow: workflow, Signal: signal, UID: "u", FlowControlled: controlled})
+		}
+		sent := func() []string {
+			synctest.Wait()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			var out []string
+			for _, d := range r.sent {
+				out = append(out, d.Workflow+" "+d.Signal)
+			}
+			r.sent = nil
+			slices.Sort(out)
+			return out
+		}
+		for i := range 6 {
+			put(fmt.Sprintf("vm/many/%d", i), "vm", true)
+			put(fmt.Sprintf("vm/many/%d", i), "vm", true) // it supersedes the one before
+		}
+		put("vm/one/a", "vm", true)
+		put("vmi/many/0", "vmi", true)
+		put("vmi/many/0", "pod", false)
+		run()
+		require.Equal(t, []string{"vm/many/0 vm", "vm/many/1 vm", "vm/one/a vm", "vmi/many/0 pod", "vmi/many/0 vmi"},
+			sent(), "no namespace waits for another, and no kind")
+		put("vm/many/4", "vmi", false)
+		require.Equal(t, []string{"vm/many/4 vm", "vm/many/4 vmi"}, sent(), "all that waits for a workflow goes at once")
+		require.Equal(t, "vm/many/1", <-takenIn)
+		require.Equal(t, []string{"vm/many/2 vm", "vm/many/3 vm"}, sent())
+		time.Sleep(windowWait - time.Millisecond)
+		require.Empty(t, sent())
+		time.Sleep(time.Millisecond)
+		require.Equal(t, []string{"vm/many/5 vm"}, sent(), "the workflow of vm/many/3 does not answer")
+		require.False(t, o.Holds("vm/many/4"))
+
+		put("vm/two/a", "vm", true)
+		put("vm/two/b", "vm", true)
+		put("vm/two/c", "vm", true)
+		o.Put(Delivery{Workflow: "vm/two/c", Signal: "vm", UID: "u", Known: true})
+		require.Equal(t, []string{"vm/two/a vm", "vm/two/b vm"}, sent())
+		o.Put(Delivery{Workflow: "vm/two/c", Signal: "vm", UID: "u", Resync: true})
+		require.Empty(t, sent(), "what takes its place waits as well")
+		require.Equal(t, "vm/two/b", <-takenIn)
+		require.Equal(t, []string{"vm/two/c vm"}, sent())
+
+		for i := range 2 * flowWindow {
+			time.Sleep(windowWait)
+			put("vm/many/6", "vm", true)
+			require.Len(t, sent(), 1, "%d: with nothing before it lately, nothing is asked", i)
+		}
+		put("vm/three/a", "vm", true)
+		sent()
+		require.Len(t, o.flows.of, 2, "others were not used lately")
+	})
+}
+
+// TestFlowsTakeTurns: with much to do in as many as are served at once, another one is served between two of theirs.
+func TestFlowsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFlows()
+		l.window = window{size: 1, log: zerolog.Nop(), takenIn: func(context.Context, string) error {
+			time.Sleep(time.Second)
+			return nil
+		}}
+		for i := range 100 {
+			l.add(fmt.Sprintf("vm/many/%d", i))
+			l.add(fmt.Sprintf("vmi/many/%d", i))
+		}
+		var running sync.WaitGroup
+		var mu sync.Mutex
+		var handed []string
+		for range 2 {
+			running.Go(func() {
+				l.run(t.Context(), func(workflow string) {
+					mu.Lock()
+					defer mu.Unlock()
+					handed = append(handed, workflow)
+				})
+			})
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		l.add("vm/one/a")
+		time.Sleep(2 * time.Second)
+		l.queue.ShutDown()
+		running.Wait()
+		require.Contains(t, handed, "vm/one/a")
+		require.Less(t, len(handed), 30)
+	})
+}
