@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,15 +38,16 @@ func (w *window) wait(ctx context.Context, workflow string) {
 	if w.takenIn == nil {
 		return
 	}
+	if time.Since(w.at) >= windowWait {
+		w.sent = 0
+	}
 	if w.sent == w.size {
 		w.sent = 0
-		if time.Since(w.at) < windowWait {
-			waiting, cancel := context.WithTimeout(ctx, windowWait)
-			err := w.takenIn(waiting, w.last)
-			cancel()
-			if err != nil {
-				w.log.Debug().Err(err).Str("workflow_id", w.last).Msg("going on without knowing what is taken in")
-			}
+		waiting, cancel := context.WithTimeout(ctx, windowWait)
+		err := w.takenIn(waiting, w.last)
+		cancel()
+		if err != nil {
+			w.log.Debug().Err(err).Str("workflow_id", w.last).Msg("going on without knowing what is taken in")
 		}
 	}
 	w.sent++
@@ -144,11 +146,15 @@ func (l *flows) holds(workflow string) bool {
 	return l.waiting.Has(workflow)
 }
 
-// asksOfVM and asksOfVMI say that somebody asks something of a workflow with what has changed in its object, and not
-// that what it waits for has come.
+// asksOfVM and asksOfVMI say that somebody asks something of a workflow with what has changed in its object. What it
+// waits for does not, nor that it has taken back a request that is done.
 func asksOfVM(last, now contract.VMObservation) bool {
 	return last.Generation != now.Generation || last.DeletionTimestamp == nil && now.DeletionTimestamp != nil ||
-		!reflect.DeepEqual(last.StateChangeRequests, now.StateChangeRequests)
+		slices.ContainsFunc(now.StateChangeRequests, func(asked contract.StateChangeRequest) bool {
+			return !slices.ContainsFunc(last.StateChangeRequests, func(before contract.StateChangeRequest) bool {
+				return reflect.DeepEqual(before, asked)
+			})
+		})
 }
 
 func asksOfVMI(last, now contract.VMIObservation) bool {

@@ -61,7 +61,7 @@ func TestRequestsAreSentAsTheyAreTakenIn(t *testing.T) {
 		require.Empty(t, sent())
 		time.Sleep(time.Millisecond)
 		require.Equal(t, []string{"vm/many/5 vm"}, sent(), "the workflow of vm/many/3 does not answer")
-		require.False(t, o.Holds("vm/many/4"))
+		require.False(t, o.flows.holds("vm/many/4"))
 
 		put("vm/two/a", "vm", true)
 		put("vm/two/b", "vm", true)

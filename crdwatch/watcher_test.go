@@ -253,17 +253,22 @@ func TestWhatIsUnderFlowControl(t *testing.T) {
 	keep(1, nil)
 	none := map[string]bool{"vm/a/web": false, "vmi/a/web": false, "node/node1": false}
 	require.Equal(t, none, send(change))
-	keep(2, &metav1.Time{Time: time.Now()})
+	keep(1, &metav1.Time{Time: time.Now()})
 	require.Equal(t, map[string]bool{"vm/a/web": true, "vmi/a/web": true, "node/node1": false}, send(change))
-	keep(3, nil)
+	keep(1, nil)
 	require.Equal(t, none, send(resync))
+	keep(2, nil)
+	require.Equal(t, map[string]bool{"vm/a/web": true}, send(change), "its spec")
 	vm.Finalizers, vmi.Finalizers = []string{"f"}, []string{"f"}
-	keep(3, nil)
-	delete(none, "node/node1")
-	require.Equal(t, none, send(change), "nobody asks for anything")
-	vm.Status.StateChangeRequests = []kubevirt.VirtualMachineStateChangeRequest{{Action: kubevirt.StopRequest}}
-	keep(3, nil)
+	keep(2, nil)
+	require.Equal(t, map[string]bool{"vm/a/web": false, "vmi/a/web": false}, send(change), "nobody asks for anything")
+	vm.Status.StateChangeRequests = []kubevirt.VirtualMachineStateChangeRequest{
+		{Action: kubevirt.StopRequest}, {Action: kubevirt.StartRequest}}
+	keep(2, nil)
 	require.Equal(t, map[string]bool{"vm/a/web": true}, send(change))
+	vm.Status.StateChangeRequests = vm.Status.StateChangeRequests[1:]
+	keep(2, nil)
+	require.Equal(t, map[string]bool{"vm/a/web": false}, send(change), "its entity has stopped it")
 }
 
 func TestTheEndOfAnOrphanIsSent(t *testing.T) {

@@ -227,7 +227,7 @@ func (q *queue) Put(d crdwatch.Delivery) {
 	*q = append(*q, waiting{Delivery: &d})
 }
 
-// Holds says that something waits for a workflow.
+// Holds says that something is on its way to a workflow.
 func (q *queue) Holds(workflow string) bool {
 	return slices.ContainsFunc(*q, func(w waiting) bool { return w.Workflow == workflow })
 }
