@@ -21,6 +21,7 @@
 //	census.go       when to resync: as many workflows run as there are objects
 //	delivery.go     an observation on its way
 //	throttle.go     how fast that goes out which has not changed
+//	window.go       how much of that, or of a flow, goes out before control workers have taken it in
 //	flows.go        flow control: what is asked of many machines waits here, not in Temporal
 //	outbox.go       one serial queue per workflow; an object's newest observation wins, retried until Temporal takes it
 //	turns.go        which workflow is next: changes first, resyncs behind, namespaces in turn

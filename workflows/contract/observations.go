@@ -1,6 +1,9 @@
 package contract
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Names that Kubernetes objects carry because of virtflow, or that KubeVirt's clients expect.
 const (
@@ -64,6 +67,11 @@ type StateChangeRequest struct {
 	Action string            `json:"action"` // Start or Stop
 	UID    string            `json:"uid,omitempty"`
 	Data   map[string]string `json:"data,omitempty"`
+}
+
+// Same says that both ask the same.
+func (r StateChangeRequest) Same(other StateChangeRequest) bool {
+	return r.Action == other.Action && r.UID == other.UID && maps.Equal(r.Data, other.Data)
 }
 
 // StartFailure is a VM's status.startFailure: how often it failed without ever running, and when it is tried again.

@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -79,7 +78,8 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	s := &e.state
 	in.VM, in.ResourceVersion = s.Object, s.VM.ResourceVersion
 	if in.Status != nil {
-		in.KeepRequests = slices.EqualFunc(in.Status.StateChangeRequests, s.VM.StateChangeRequests, sameRequest)
+		in.KeepRequests = slices.EqualFunc(in.Status.StateChangeRequests, s.VM.StateChangeRequests,
+			contract.StateChangeRequest.Same)
 		in.MoreRequests = s.VM.MoreRequests
 	}
 	what := string(a)
@@ -137,10 +137,6 @@ func (e *instance) sync(ctx workflow.Context) error {
 		s.observeVMI(*r.VMI)
 	}
 	return nil
-}
-
-func sameRequest(a, b contract.StateChangeRequest) bool {
-	return a.Action == b.Action && a.UID == b.UID && maps.Equal(a.Data, b.Data)
 }
 
 // settle notes how a step went.
