@@ -205,5 +205,6 @@ func TestANewLeaderSendsAVMIAllAtOnce(t *testing.T) {
 		"vmi/a/other: observe-vmi+", "vmi/a/other: observe-pod", "vmi/a/other: observe-node",
 	}, []string(sent[:6]))
 	require.Equal(t, []string{"vmi/a/gone: observe-pod+", "vmi/a/gone: observe-node"}, []string(sent[len(sent)-2:]))
-	require.Equal(t, 4, l.resyncer.throttle.window.sent, "two VMIs, the node, and the last pod: the others wait for nothing")
+	require.Equal(t, 4, l.resyncer.throttle.window.sent,
+		"two VMIs, the node, and the last pod: the others wait for nothing")
 }

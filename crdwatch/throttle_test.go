@@ -56,10 +56,9 @@ func TestWhatHasNotChangedIsSentAsItIsTakenIn(t *testing.T) {
 
 // TestWhatHasNotChangedWaitsForNothingAtNoRate is how tests under virtual time send.
 func TestWhatHasNotChangedWaitsForNothingAtNoRate(t *testing.T) {
-	p := throttle{limiter: rate.NewLimiter(rate.Inf, 1), window: window{takenIn: func(context.Context, string) error {
-		return errors.New("asked")
-	}}}
-	for range 3 {
+	p := throttle{limiter: rate.NewLimiter(rate.Inf, 1), window: window{size: resyncWindow,
+		takenIn: func(context.Context, string) error { return errors.New("asked") }}}
+	for range 3 * resyncWindow {
 		require.NoError(t, p.wait(t.Context(), "vm/a/x"))
 	}
 	require.Zero(t, p.window.sent)

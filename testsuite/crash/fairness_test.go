@@ -16,7 +16,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// mass is how many VMs one tenant starts at once, and then stops, and overtaken how many of the starts another tenant's
+// mass is how many VMs one tenant starts at once, and then stops, and overtaken how many of those another tenant's
 // single stop may wait for. Without fairness keys it waits for a quarter to a third. begun is how many of the many may
 // have been begun and not be done: 194 had an instance that did not run yet when all of a namespace took turns by one
 // key; and of the stops all had been begun when they were sent as they came.
@@ -94,7 +94,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	passed = left - l.machine.domains(many.namespace)
 	figures.Print(t, "fairness: a stop beside %d stops of another namespace waited for %d of %d; %.1f times as long as "+
 		"alone", mass, passed, left, beside.Seconds()/alone.Seconds())
-	require.LessOrEqual(t, passed, begun, "stops of another namespace that the stop waited for")
+	require.LessOrEqual(t, passed, overtaken, "stops of another namespace that the stop waited for")
 	stopping := 0
 	for _, vm := range kube.List[kubevirt.VirtualMachine](l.kube, many.namespace) {
 		if vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopping {
