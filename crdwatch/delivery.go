@@ -103,6 +103,9 @@ func (d *Delivery) ends() bool {
 // due is until when it may be held back: what it waits from then on, it is late.
 func (d *Delivery) due() time.Time { return d.since.Add(d.Hold) }
 
+// urgent says that it waits for nothing.
+func (d *Delivery) urgent() bool { return d.Hold == 0 && !d.FlowControlled }
+
 // Held is how long all that waits for one workflow may go on waiting: until the first of it may not.
 func Held(list []*Delivery, now time.Time) time.Duration {
 	var wait time.Duration

@@ -53,6 +53,9 @@ func TestRequestsAreSentAsTheyAreTakenIn(t *testing.T) {
 		run()
 		require.Equal(t, []string{"vm/many/0 vm", "vm/many/1 vm", "vm/one/a vm", "vmi/many/0 pod", "vmi/many/0 vmi"},
 			sent(), "no namespace waits for another, and no kind")
+		o.Put(Delivery{Workflow: "vm/many/5", Signal: "vmi", UID: "u", Hold: time.Millisecond})
+		time.Sleep(2 * time.Millisecond)
+		require.Empty(t, sent(), "what was held back waits, too")
 		put("vm/many/4", "vmi", false)
 		require.Equal(t, []string{"vm/many/4 vm", "vm/many/4 vmi"}, sent(), "all that waits for a workflow goes at once")
 		require.Equal(t, "vm/many/1", <-takenIn)
@@ -60,7 +63,7 @@ func TestRequestsAreSentAsTheyAreTakenIn(t *testing.T) {
 		time.Sleep(windowWait - time.Millisecond)
 		require.Empty(t, sent())
 		time.Sleep(time.Millisecond)
-		require.Equal(t, []string{"vm/many/5 vm"}, sent(), "the workflow of vm/many/3 does not answer")
+		require.Equal(t, []string{"vm/many/5 vm", "vm/many/5 vmi"}, sent(), "the workflow of vm/many/3 does not answer")
 		require.False(t, o.flows.holds("vm/many/4"))
 
 		put("vm/two/a", "vm", true)

@@ -15,8 +15,8 @@ import (
 
 // Outbox delivers observations: in order and one at a time for each workflow, at once for different ones, changes
 // before what is only resynced. Of observations with one subject only the newest is kept. What is under flow control is
-// sent no faster than control workers take it in, unless something else is sent to its workflow. What cannot be
-// delivered is tried again, with growing pauses, for as long as Run runs.
+// sent no faster than control workers take it in, and with it what was held back, unless something urgent is sent to its
+// workflow. What cannot be delivered is tried again, with growing pauses, for as long as Run runs.
 type Outbox struct {
 	sender  Sender
 	outages *temporalclient.Outages
@@ -239,12 +239,13 @@ func (o *Outbox) send(ctx context.Context, d *Delivery) error {
 	return o.sender.Send(ctx, d.At(o.epoch(), again))
 }
 
-// first is the delivery whose turn it is, or how long it may still wait for others to be merged with it.
+// first is the delivery whose turn it is, or how long it may still wait for others to be merged with it. Where one waits
+// for the turn of its flow, so does what was held back for its workflow: what one deletes with a namespace brings both.
 func (o *Outbox) first(workflow string) (*Delivery, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	list := o.pending[workflow]
-	if len(list) == 0 {
+	if len(list) == 0 || o.flows.holds(workflow) && !slices.ContainsFunc(list, (*Delivery).urgent) {
 		return nil, 0
 	}
 	if wait := Held(list, time.Now()); wait > 0 {
