@@ -231,7 +231,7 @@ func (m *machine) untilStatus(want string) *kubevirt.VirtualMachine {
 func (m *machine) untilBooted() *kubevirt.VirtualMachineInstance {
 	m.t.Helper()
 	m.untilStatus("Running")
-	// Four guests of two processors each took up to 165 s where all were emulated on two cores, one by itself 20 s.
+	// Four guests of two processors each needed 165 s at most where all were emulated on two cores, one by itself 20 s.
 	until(m.t, 2*bootTime, "the guest's marker is on the serial line", func() error {
 		if out := m.console(); !strings.Contains(out, marker) {
 			return fmt.Errorf("the log ends with: %s", tail(out, 5))
