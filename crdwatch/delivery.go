@@ -3,6 +3,7 @@ package crdwatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/virtflow/virtflow/workflows/contract"
@@ -26,7 +27,7 @@ type Delivery struct {
 	// Known says that its workflow knows it, and is not told. It is kept, as what was sent is: the workflow may forget.
 	Known bool
 	// FlowControlled says that it asks something of a workflow that runs: where many are asked at once, that waits
-	// here, and not in Temporal.
+	// here, and not in Temporal. It does so until the turn of its flow has come.
 	FlowControlled bool
 	// Resync says that it is sent although nothing has changed: it goes behind all changes.
 	Resync bool
@@ -77,7 +78,7 @@ func (d *Delivery) Supersede(old *Delivery) bool {
 			d.since = old.since
 		}
 		d.Resync = d.Resync && old.Resync
-		d.FlowControlled = d.FlowControlled || old.FlowControlled
+		d.FlowControlled = old.FlowControlled || d.FlowControlled && !old.urgent()
 		if !old.Known {
 			d.Hold = min(d.Hold, old.Hold) // what may not wait is in it
 		}
@@ -104,7 +105,14 @@ func (d *Delivery) ends() bool {
 func (d *Delivery) due() time.Time { return d.since.Add(d.Hold) }
 
 // urgent says that it waits for nothing.
-func (d *Delivery) urgent() bool { return d.Hold == 0 && !d.FlowControlled }
+func (d *Delivery) urgent() bool { return d.Hold == 0 && !d.FlowControlled && !d.Resync }
+
+// InFlow says that all that waits for one workflow waits for the turn of its flow: a request, and with it what was held
+// back. Whoever deletes a namespace brings about both for each of its machines. With something urgent all goes at once.
+func InFlow(list []*Delivery) bool {
+	return slices.ContainsFunc(list, func(d *Delivery) bool { return d.FlowControlled }) &&
+		!slices.ContainsFunc(list, (*Delivery).urgent)
+}
 
 // Held is how long all that waits for one workflow may go on waiting: until the first of it may not.
 func Held(list []*Delivery, now time.Time) time.Duration {

@@ -99,13 +99,6 @@ func (l *flows) left(workflow string) {
 	l.waiting.Delete(workflow)
 }
 
-// holds says that a workflow waits for its turn.
-func (l *flows) holds(workflow string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.waiting.Has(workflow)
-}
-
 // asksOfVM and asksOfVMI say that somebody asks something of a workflow with what has changed in its object. What it
 // waits for does not, nor that it has taken back a request that is done.
 func asksOfVM(last, now contract.VMObservation) bool {

@@ -64,7 +64,7 @@ func TestRequestsAreSentAsTheyAreTakenIn(t *testing.T) {
 		require.Empty(t, sent())
 		time.Sleep(time.Millisecond)
 		require.Equal(t, []string{"vm/many/5 vm", "vm/many/5 vmi"}, sent(), "the workflow of vm/many/3 does not answer")
-		require.False(t, o.flows.holds("vm/many/4"))
+		require.Empty(t, o.flows.waiting)
 
 		put("vm/two/a", "vm", true)
 		put("vm/two/b", "vm", true)
@@ -85,6 +85,78 @@ func TestRequestsAreSentAsTheyAreTakenIn(t *testing.T) {
 		sent()
 		require.Len(t, o.flows.of, 2, "others were not used lately")
 	})
+}
+
+// TestWhatGoesWithARequest: what was held back for a workflow waits with a request to it for the turn of its flow, and
+// all goes with something urgent, whatever came first. A turn that has come is not lost.
+func TestWhatGoesWithARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recording{}
+		o, run := newTestOutbox(t, r)
+		o.flows.window = window{size: 1, log: zerolog.Nop(), takenIn: func(ctx context.Context, _ string) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		request := Delivery{Signal: "vm", UID: "u", FlowControlled: true}
+		held := Delivery{Signal: "vmi", UID: "i", Hold: time.Second}
+		urgent := Delivery{Signal: "vmi", UID: "i"}
+		put := func(name string, all ...Delivery) {
+			for _, d := range all {
+				d.Workflow = "vm/many/" + name
+				o.Put(d)
+			}
+		}
+		sent := func(name string) []string {
+			synctest.Wait()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			var out []string
+			for _, d := range r.sent {
+				if d.Workflow == "vm/many/"+name {
+					out = append(out, d.Signal)
+				}
+			}
+			return out
+		}
+		run()
+		put("first", request)
+		require.Equal(t, []string{"vm"}, sent("first"))
+		put("second", request)
+		put("third", held, request)
+		time.Sleep(held.Hold + time.Millisecond)
+		require.Empty(t, sent("third"))
+		put("urgent", held, request, urgent)
+		require.Equal(t, []string{"vmi", "vm"}, sent("urgent"))
+		put("urgent", held)
+		time.Sleep(held.Hold)
+		require.Len(t, sent("urgent"), 3, "no request waits any more")
+		time.Sleep(windowWait - 2*held.Hold)
+		require.Equal(t, []string{"vm"}, sent("second"))
+		require.Empty(t, sent("third"))
+		time.Sleep(windowWait)
+		require.Equal(t, []string{"vmi", "vm"}, sent("third"))
+	})
+}
+
+// TestWhatHadItsTurnWaitsForNone: a start that is not sent yet waits for no turn when something is asked of it, nor
+// does a request whose turn has come.
+func TestWhatHadItsTurnWaitsForNone(t *testing.T) {
+	o, _ := newTestOutbox(t, &recording{})
+	request := Delivery{Workflow: "vm/a/x", Signal: "vm", UID: "u", FlowControlled: true}
+	start := Delivery{Workflow: "vm/a/x", Signal: "vm", UID: "u"}
+	o.Put(start)
+	o.Put(request)
+	require.True(t, o.Holds("vm/a/x"))
+	require.Empty(t, o.flows.waiting)
+
+	request.Workflow = "vm/a/y"
+	o.Put(request)
+	require.False(t, o.Holds("vm/a/y"))
+	o.flows.left("vm/a/y")
+	o.handOver("vm/a/y")
+	o.Put(request)
+	require.True(t, o.Holds("vm/a/y"))
+	require.Empty(t, o.flows.waiting)
 }
 
 // TestFlowsTakeTurns: with much to do in as many as are served at once, another one is served between two of theirs.

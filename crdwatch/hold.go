@@ -19,7 +19,7 @@ const (
 
 // madeHold is for an instance that has just been made: its VM has had it made, and shows that it starts. Most guests
 // run within that time, also under load. Whatever else its VM's workflow is to hear, or the instance has to say, has it
-// sent at once.
+// sent at once, unless that waits itself.
 const madeHold = 30 * time.Second
 
 // podHold is how long what a pod says may wait for what it says next. Going: its VMI is being deleted, so that the end

@@ -15,8 +15,8 @@ import (
 
 // Outbox delivers observations: in order and one at a time for each workflow, at once for different ones, changes
 // before what is only resynced. Of observations with one subject only the newest is kept. What is under flow control is
-// sent no faster than control workers take it in, and with it what was held back, unless something urgent is sent to its
-// workflow. What cannot be delivered is tried again, with growing pauses, for as long as Run runs.
+// sent no faster than control workers take it in, and with it what was held back for its workflow; or at once, with
+// something urgent. What cannot be delivered is tried again, with growing pauses, for as long as Run runs.
 type Outbox struct {
 	sender  Sender
 	outages *temporalclient.Outages
@@ -77,9 +77,10 @@ func (o *Outbox) Put(d Delivery) {
 	d.since = time.Now()
 	o.mu.Lock()
 	o.put(&d)
+	put := d // the Outbox may change it from now on
 	o.mu.Unlock()
-	if !d.Known {
-		o.turn(&d)
+	if !put.Known {
+		o.turn(&put)
 	}
 }
 
@@ -100,13 +101,29 @@ func (o *Outbox) put(d *Delivery) {
 
 // Holds says that something is on its way to a workflow: it waits to be delivered, is due, and has had its turn.
 func (o *Outbox) Holds(workflow string) bool {
-	if o.flows.holds(workflow) {
-		return false
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	list := o.pending[workflow]
-	return len(list) > 0 && Held(list, time.Now()) == 0
+	return len(list) > 0 && !InFlow(list) && Held(list, time.Now()) == 0
+}
+
+// inFlow says that all there is for a workflow waits for the turn of its flow.
+func (o *Outbox) inFlow(workflow string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return InFlow(o.pending[workflow])
+}
+
+// handOver has a workflow whose turn has come in its flow be sent all there is for it.
+func (o *Outbox) handOver(workflow string) {
+	o.mu.Lock()
+	for _, d := range o.pending[workflow] {
+		if !d.sending { // else its turn has come before
+			d.FlowControlled = false
+		}
+	}
+	o.mu.Unlock()
+	o.queue.Add(workflow)
 }
 
 // oldest is when the first delivery of those that wait was due, or will be, in seconds since 1970; 0: none waits.
@@ -130,10 +147,10 @@ func (o *Outbox) oldest() float64 {
 // turn gives the workflow of a delivery its turn.
 func (o *Outbox) turn(d *Delivery) {
 	switch {
-	case d.Hold > 0:
-		o.queue.AddAfter(d.Workflow, d.Hold)
 	case d.FlowControlled:
 		o.flows.add(d.Workflow)
+	case d.Hold > 0:
+		o.queue.AddAfter(d.Workflow, d.Hold)
 	default:
 		o.queue.Add(d.Workflow)
 	}
@@ -150,7 +167,7 @@ func (o *Outbox) Run(ctx context.Context, workers int) {
 			for o.step(ctx) {
 			}
 		})
-		wg.Go(func() { o.flows.run(ctx, o.queue.Add) })
+		wg.Go(func() { o.flows.run(ctx, o.handOver) })
 	}
 	wg.Go(func() { o.sendAgain(ctx) })
 	wg.Wait()
@@ -169,6 +186,10 @@ func (o *Outbox) step(ctx context.Context) bool {
 		return false
 	}
 	defer o.queue.Done(workflow)
+	if o.inFlow(workflow) {
+		o.queue.Forget(workflow)
+		return true
+	}
 	if o.suspects() {
 		o.queue.AddAfter(workflow, suspectPause)
 		return true
@@ -239,19 +260,18 @@ func (o *Outbox) send(ctx context.Context, d *Delivery) error {
 	return o.sender.Send(ctx, d.At(o.epoch(), again))
 }
 
-// first is the delivery whose turn it is, or how long it may still wait for others to be merged with it. Where one waits
-// for the turn of its flow, so does what was held back for its workflow: what one deletes with a namespace brings both.
+// first is the delivery whose turn it is, or how long it may still wait for others to be merged with it.
 func (o *Outbox) first(workflow string) (*Delivery, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	list := o.pending[workflow]
-	if len(list) == 0 || o.flows.holds(workflow) && !slices.ContainsFunc(list, (*Delivery).urgent) {
+	if len(list) == 0 {
 		return nil, 0
 	}
 	if wait := Held(list, time.Now()); wait > 0 {
 		return nil, wait
 	}
-	list[0].sending = true
+	list[0].sending, list[0].FlowControlled = true, false
 	return list[0], 0
 }
 
@@ -357,7 +377,8 @@ func (o *Outbox) again(d *Delivery) bool {
 		return false
 	}
 	o.put(&again)
+	put := again
 	o.mu.Unlock()
-	o.turn(&again)
+	o.turn(&put)
 	return true
 }

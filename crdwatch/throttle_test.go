@@ -102,7 +102,8 @@ func TestAWorkflowIsAskedWhenEverythingIsDelivered(t *testing.T) {
 		require.ErrorIs(t, r.takenIn(ctx, d.Workflow), context.DeadlineExceeded)
 		require.Len(t, temporal.queries, 1)
 
-		o.flows.add(d.Workflow)
+		d.Workflow, d.FlowControlled = "vm/a/y", true
+		o.Put(d)
 		require.NoError(t, r.takenIn(t.Context(), d.Workflow), "what waits for its turn comes after what is asked about")
 		require.Len(t, temporal.queries, 2)
 	})
