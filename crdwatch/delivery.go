@@ -73,12 +73,13 @@ func (d *Delivery) Supersede(old *Delivery) bool {
 		return false
 	}
 	d.Known = d.Known && old.Known
+	// What could not be sent yet has had its turn.
+	d.FlowControlled = old.FlowControlled || d.FlowControlled && !old.urgent()
 	if !old.sending {
 		if d.Hold > 0 || old.Hold == 0 || old.Known { // else the old one was not late, but held back
 			d.since = old.since
 		}
 		d.Resync = d.Resync && old.Resync
-		d.FlowControlled = old.FlowControlled || d.FlowControlled && !old.urgent()
 		if !old.Known {
 			d.Hold = min(d.Hold, old.Hold) // what may not wait is in it
 		}
@@ -108,7 +109,8 @@ func (d *Delivery) due() time.Time { return d.since.Add(d.Hold) }
 func (d *Delivery) urgent() bool { return d.Hold == 0 && !d.FlowControlled && !d.Resync }
 
 // InFlow says that all that waits for one workflow waits for the turn of its flow: a request, and with it what was held
-// back. Whoever deletes a namespace brings about both for each of its machines. With something urgent all goes at once.
+// back. Whoever deletes a namespace brings about both for each of its machines. With something urgent of another object
+// all goes at once.
 func InFlow(list []*Delivery) bool {
 	return slices.ContainsFunc(list, func(d *Delivery) bool { return d.FlowControlled }) &&
 		!slices.ContainsFunc(list, (*Delivery).urgent)

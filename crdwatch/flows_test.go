@@ -125,6 +125,8 @@ func TestWhatGoesWithARequest(t *testing.T) {
 		put("third", held, request)
 		time.Sleep(held.Hold + time.Millisecond)
 		require.Empty(t, sent("third"))
+		put("third", Delivery{Signal: "pod", UID: "p", Resync: true})
+		require.Empty(t, sent("third"))
 		put("urgent", held, request, urgent)
 		require.Equal(t, []string{"vmi", "vm"}, sent("urgent"))
 		put("urgent", held)
@@ -134,12 +136,12 @@ func TestWhatGoesWithARequest(t *testing.T) {
 		require.Equal(t, []string{"vm"}, sent("second"))
 		require.Empty(t, sent("third"))
 		time.Sleep(windowWait)
-		require.Equal(t, []string{"vmi", "vm"}, sent("third"))
+		require.Equal(t, []string{"vmi", "vm", "pod"}, sent("third"))
 	})
 }
 
 // TestWhatHadItsTurnWaitsForNone: a start that is not sent yet waits for no turn when something is asked of it, nor
-// does a request whose turn has come.
+// does a request whose turn has come, also where it could not be sent.
 func TestWhatHadItsTurnWaitsForNone(t *testing.T) {
 	o, _ := newTestOutbox(t, &recording{})
 	request := Delivery{Workflow: "vm/a/x", Signal: "vm", UID: "u", FlowControlled: true}
@@ -156,7 +158,15 @@ func TestWhatHadItsTurnWaitsForNone(t *testing.T) {
 	o.handOver("vm/a/y")
 	o.Put(request)
 	require.True(t, o.Holds("vm/a/y"))
+	o.first("vm/a/y")
+	o.Put(request)
+	require.True(t, o.Holds("vm/a/y"), "the one before was not sent")
 	require.Empty(t, o.flows.waiting)
+
+	request.Workflow = "vm/a/z"
+	o.Put(request)
+	o.first("vm/a/z") // with something urgent
+	require.True(t, o.Holds("vm/a/z"))
 }
 
 // TestFlowsTakeTurns: with much to do in as many as are served at once, another one is served between two of theirs.

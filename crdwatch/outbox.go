@@ -118,7 +118,7 @@ func (o *Outbox) inFlow(workflow string) bool {
 func (o *Outbox) handOver(workflow string) {
 	o.mu.Lock()
 	for _, d := range o.pending[workflow] {
-		if !d.sending { // else its turn has come before
+		if d.FlowControlled { // else it may be on its way, and is read meanwhile
 			d.FlowControlled = false
 		}
 	}
