@@ -108,10 +108,10 @@ func (d *Delivery) due() time.Time { return d.since.Add(d.Hold) }
 // urgent says that it waits for nothing.
 func (d *Delivery) urgent() bool { return d.Hold == 0 && !d.FlowControlled && !d.Resync }
 
-// InFlow says that all that waits for one workflow waits for the turn of its flow: a request, and with it what was held
+// inFlow says that all that waits for one workflow waits for the turn of its flow: a request, and with it what was held
 // back. Whoever deletes a namespace brings about both for each of its machines. With something urgent of another object
 // all goes at once.
-func InFlow(list []*Delivery) bool {
+func inFlow(list []*Delivery) bool {
 	return slices.ContainsFunc(list, func(d *Delivery) bool { return d.FlowControlled }) &&
 		!slices.ContainsFunc(list, (*Delivery).urgent)
 }

@@ -104,14 +104,14 @@ func (o *Outbox) Holds(workflow string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	list := o.pending[workflow]
-	return len(list) > 0 && !InFlow(list) && Held(list, time.Now()) == 0
+	return len(list) > 0 && !inFlow(list) && Held(list, time.Now()) == 0
 }
 
 // inFlow says that all there is for a workflow waits for the turn of its flow.
 func (o *Outbox) inFlow(workflow string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return InFlow(o.pending[workflow])
+	return inFlow(o.pending[workflow])
 }
 
 // handOver has a workflow whose turn has come in its flow be sent all there is for it.
@@ -377,8 +377,7 @@ func (o *Outbox) again(d *Delivery) bool {
 		return false
 	}
 	o.put(&again)
-	put := again
 	o.mu.Unlock()
-	o.turn(&put)
+	o.queue.Add(d.Workflow)
 	return true
 }

@@ -161,7 +161,11 @@ func TestOnlyWhatIsTooLargeIsDropped(t *testing.T) {
 			run()
 			require.Eventually(t, func() bool { return len(r.all()) == 1 }, 10*time.Second, time.Millisecond)
 			require.Equal(t, []any{"good"}, payloads(r.all()))
-			require.Eventually(t, func() bool { return !o.Holds("vm/a/b") }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool {
+				o.mu.Lock()
+				defer o.mu.Unlock()
+				return len(o.pending) == 0
+			}, 10*time.Second, time.Millisecond)
 		})
 	}
 	for _, err := range []error{
