@@ -1,4 +1,4 @@
-# virtflow's commands. Each can be repeated, and goes on from wherever a killed run stopped. Slow builds lie in
+# virtflow's commands. Each can be repeated, and continues where a killed run stopped. Slow builds lie in
 # $VIRTFLOW_CACHE (~/.cache/virtflow), the local cluster's state in $VIRTFLOW_STATE (/var/lib/virtflow-dev).
 
 SHELL := /bin/bash
@@ -54,6 +54,10 @@ down: ## End everything of the cluster; its state stays (PURGE=1 deletes it), fi
 kill restart stop start: ## Kill, or restart, stop or start in order, one process of the cluster: make kill PROCESS=node1-kubelet. 1 s.
 	@$(DEV) $@ $(or $(PROCESS),$(error give PROCESS=NAME; make status lists the names))
 
+.PHONY: storage
+storage: ## Like up, with a CSI driver and a StorageClass, which the cluster keeps. 20 s; the first time 3 more minutes of building.
+	@$(DEV) storage
+
 .PHONY: multus
 multus: ## Give pods the further networks that they ask for, by Multus (OFF=1: no more). 1 s; the first time a minute of building.
 	@$(DEV) multus $(if $(OFF),--off)
@@ -81,11 +85,11 @@ test: ## Unit tests, workflow tests, replay, the proof suites: all that needs no
 	  find "$$figures" -type f | sort | xargs -r cat; exit $$failed
 
 # Package, target, and how many inputs it tries: as many as about 15 s are enough for. A number, and not a time, at
-# whose end Go's coordinator sometimes takes its own deadline for a failure. All that a package depends on is built anew
+# whose end Go's coordinator sometimes takes its own deadline for a failure. All that a package depends on is built again
 # for it, once: the last two have much of that.
 FUZZ_TARGETS ?= ./api/subresources/streams/plain:FuzzFrames:100000x ./internal/streams/wire:FuzzReadDatagram:300000x \
   ./internal/streams/migration:FuzzServe:100000x \
-  ./workers/gateway:FuzzSignal:50000x ./testsuite/admission:FuzzReview:4000x
+  ./gateway:FuzzSignal:50000x ./testsuite/admission:FuzzReview:4000x
 
 .PHONY: fuzz
 fuzz: ## Fuzz what reads users', nodes' and launchers' bytes. 2 minutes; the first time more, for compiling.
@@ -135,7 +139,7 @@ bench-migration: up deploy tools ## Measure migrations beside libvirt alone, pla
 	@go test -count 1 -run '^$$' -bench '^BenchmarkMigrationStream$$' -benchtime $(MOVES)x ./testsuite/bench
 
 .PHONY: e2e
-e2e: up deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. Two hours.
+e2e: storage deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. Two hours.
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 4h -v $(E2E_FLAGS) ./testsuite/e2e/...
 
 # golangci-lint looks at one module at a time.
@@ -161,6 +165,11 @@ lint: ## golangci-lint with the import walls, and workflowcheck. 2 minutes; the 
 	  (cd $$module && "$$linter/golangci-lint" run --config "$(CURDIR)/.golangci.yml" ./...) || exit 1; done
 	@checker=$$($(DEV) build workflowcheck); "$$checker/workflowcheck" ./workflows/...
 
+.PHONY: vulnerabilities
+vulnerabilities: ## Look for known vulnerabilities in what the programs call, with govulncheck. 2 minutes.
+	@$(DEV) packages test
+	@$(DEV) vulnerabilities
+
 # The launcher's gRPC service, written into the folder $(1).
 define protoc
 	@$(DEV) packages generate
@@ -169,7 +178,7 @@ define protoc
 endef
 
 .PHONY: generate
-generate: ## Write the generated files anew: the CRDs, the launcher's service, the page of state tables, the operator's alerts. 30 s.
+generate: ## Write the generated files: the CRDs, the launcher's service, the page of state tables, the operator's alerts. 30 s.
 	@cd deploy/crds/gen && go run . generate
 	@go run -trimpath -buildvcs=false ./testsuite/tables/write
 	@go run -trimpath -buildvcs=false ./deploy/monitoring/write

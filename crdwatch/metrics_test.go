@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBothCausesOfAnEpochAreThereFromTheStart: what appears with its first epoch has no increase, and raises no alert.
-func TestBothCausesOfAnEpochAreThereFromTheStart(t *testing.T) {
+// TestExportsBothEpochCausesAtStart: a series that appears with its first epoch has no increase, and raises no alert.
+func TestExportsBothEpochCausesAtStart(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := NewMetrics(reg)
+	m := newEpochMetrics(reg)
 	require.Equal(t, 2, testutil.CollectAndCount(m.epochs))
 	for _, cause := range []string{causeTemporal, causeKubernetes} {
 		require.Zero(t, testutil.ToFloat64(m.epochs.WithLabelValues(cause)))

@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/state"
 )
 
-// Config says where things are and what is allowed. Directories are the pod's own.
+// Config has the paths and permissions of a launcher. Directories are inside the pod.
 type Config struct {
 	VMIFile            string
 	TerminationMessage string
@@ -26,31 +26,32 @@ type Config struct {
 	CloudInit      string
 	UserData       string
 	NetworkData    string
-	// Files has those of each Secret, ConfigMap and the like that is a volume.
+	// Files has a directory for each volume that is a Secret, a ConfigMap or the like.
 	Files string
 	// AccessCredentials has the Secrets that the VMI's accessCredentials name.
 	AccessCredentials string
-	// Claims has the file systems of claims, and Devices the claims that are devices.
+	// Claims has the mounted file systems of PVCs, and Devices the block devices of PVCs.
 	Claims  string
 	Devices string
-	// State has what the machine remembers from one launcher to the next: a claim's file system, or nothing.
+	// State is the directory of the machine's persistent state (TPM, EFI variables): the file system of a PVC, or
+	// empty.
 	State      string
 	ResolvConf string
 	Emulator   string
 	// AllowEmulation lets QEMU translate the guest's code where KVM does not work.
 	AllowEmulation bool
-	// Hardware is what the cluster's configuration says of every guest's.
+	// Hardware has the cluster-wide settings for every guest's hardware.
 	Hardware hardware.Hardware
 	Version  string
 }
 
-// Sockets and logs of the guest's devices, where the node's worker finds them.
+// serial and the following return the sockets and logs of the guest's devices; the node worker opens them there.
 func (c Config) serial() string    { return filepath.Join(c.Private, "virt-serial0") }
 func (c Config) serialLog() string { return filepath.Join(c.Private, "virt-serial0.log") }
 func (c Config) vnc() string       { return filepath.Join(c.Private, "virt-vnc") }
 func (c Config) agent() string     { return filepath.Join(c.Private, "virt-agent") }
 
-// usbRedirection are the sockets for callers' USB devices.
+// usbRedirection returns the sockets for USB devices of callers.
 func (c Config) usbRedirection() []string {
 	var out []string
 	for i := range kubevirtv1.UsbClientPassthroughMaxNumberOf {
@@ -59,18 +60,18 @@ func (c Config) usbRedirection() []string {
 	return out
 }
 
-// state is where that is.
+// state returns the PVC with the machine's persistent state.
 func (c Config) state() state.Claim {
 	return state.Claim{Root: c.State, Link: filepath.Join(c.Private, "state")}
 }
 
-// migrationSocket is where the node's worker fetches a migration's streams.
+// migrationSocket returns the socket from which the node worker fetches a migration's streams.
 func (c Config) migrationSocket() string { return filepath.Join(filepath.Dir(c.Socket), "mig.sock") }
 
-// migration is the directory of the sockets that libvirt and QEMU use for a migration.
+// migration returns the directory of the sockets that libvirt and QEMU use for a migration.
 func (c Config) migration() string { return filepath.Join(c.Private, "mig") }
 
-// devices are those of the guest that callers may be connected with.
+// devices returns the guest's devices to which callers may be connected.
 func (c Config) devices() *attach.Devices {
 	return attach.NewDevices(map[rpc.Device][]string{
 		rpc.Device_DEVICE_SERIAL_CONSOLE: {c.serial()}, rpc.Device_DEVICE_VNC: {c.vnc()},

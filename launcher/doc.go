@@ -1,14 +1,14 @@
-// Package launcher is the first process of the pod that a VM runs in. It reads the VMI, runs libvirt, starts the domain
-// when the node's worker says that the network is there, reports what becomes of it, turns the pod's termination into a
-// press of the guest's power button, and ends when the guest ends, leaving the reason as the container's termination
-// message.
+// Package launcher is the first process of the pod in which a guest runs. It reads the VMI, runs libvirt, and starts
+// the domain once the node worker has prepared the network. It reports the domain's state, and turns the pod's
+// termination into a press of the guest's power button. It exits when the guest ends, and leaves the reason as the
+// container's termination message.
 //
 // It also moves the guest to another launcher, and receives one: see package migration.
 //
-// What happens when is decided by the table in package lifecycle; what the domain looks like by package domain. Neither
-// has side effects.
+// The table in package lifecycle decides what happens next, and package domain what the domain looks like. Neither has
+// side effects.
 //
-// The image has to have, as absolute paths that the flags of cmd/launcher can change:
+// The image must have, as absolute paths that the flags of cmd/launcher can change:
 //
 //	/usr/sbin/libvirtd with libvirt's QEMU driver        /usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so
 //	                                                     /usr/lib/x86_64-linux-gnu/libvirt/storage-file/libvirt_storage_file_fs.so

@@ -34,9 +34,9 @@ func (idle) Ready() <-chan struct{} {
 	return ready
 }
 
-// TestToldToEnd: a launcher that missed the kubelet's signal ends when the node's worker says so, also before it has a
-// domain.
-func TestToldToEnd(t *testing.T) {
+// TestEndsByNodeWorker covers a launcher that missed the kubelet's signal: the node worker ends it, even before there
+// is a domain.
+func TestEndsByNodeWorker(t *testing.T) {
 	dir := t.TempDir()
 	cfg := Config{Socket: filepath.Join(dir, "s"), TerminationMessage: filepath.Join(dir, "message")}
 	require.NoError(t, os.WriteFile(cfg.TerminationMessage, nil, 0o600))

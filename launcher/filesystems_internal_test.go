@@ -18,7 +18,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/virtiofs"
 )
 
-// looked is a hypervisor whose domain is as given.
+// looked is a hypervisor whose domain is the given one.
 type looked struct {
 	Hypervisor
 	state guest.State
@@ -27,11 +27,10 @@ type looked struct {
 
 func (h looked) Look() (guest.Status, error) { return guest.Status{State: h.state}, h.err }
 
-// TestALostVirtiofsdIsReported: a guest that runs goes on without its file system.
-func TestALostVirtiofsdIsReported(t *testing.T) {
+// TestReportsLostVirtiofsd covers a running guest, which continues without its file system.
+func TestReportsLostVirtiofsd(t *testing.T) {
 	dir := t.TempDir()
 	self := filepath.Join(dir, "launcher")
-	//nolint:gosec // it is to be run
 	require.NoError(t, os.WriteFile(self, []byte("#!/bin/sh\nexit 1\n"), 0o700))
 	processes := reaper.New()
 	go processes.Reap(t.Context())
@@ -45,13 +44,13 @@ func TestALostVirtiofsdIsReported(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	d, err := l.domain.Next(ctx, 1)
-	require.NoError(t, err, "nobody hears of it")
-	require.Equal(t, "the file system shared cannot be used until the guest is started again: its virtiofsd has ended",
+	require.NoError(t, err, "no problem is reported")
+	require.Equal(t, "the file system shared cannot be used until the guest is restarted: its virtiofsd has ended",
 		d.GetProblem())
 }
 
-// TestAVirtiofsdThatEndsWithItsGuestIsNoProblem: each does.
-func TestAVirtiofsdThatEndsWithItsGuestIsNoProblem(t *testing.T) {
+// TestIgnoresVirtiofsdThatEndsWithItsGuest: every virtiofsd does.
+func TestIgnoresVirtiofsdThatEndsWithItsGuest(t *testing.T) {
 	for name, c := range map[string]struct {
 		hypervisor looked
 		problem    bool
@@ -65,7 +64,7 @@ func TestAVirtiofsdThatEndsWithItsGuestIsNoProblem(t *testing.T) {
 		"not known":   {looked{state: guest.Running, err: errors.New("libvirt is away")}, false},
 	} {
 		l := New(Config{}, nil, Tools{Hypervisor: c.hypervisor}, zerolog.Nop())
-		l.fileSystemLost("shared")
+		l.reportLostFileSystem("shared")
 		require.Equal(t, c.problem, l.domain.Domain().GetProblem() != "", name)
 	}
 }

@@ -8,37 +8,39 @@ import (
 	"github.com/virtflow/virtflow/launcher/guest"
 )
 
-// Hypervisor is what the launcher needs of libvirt. Package libvirtd is the real one.
+// Hypervisor has the calls to libvirt that the launcher makes. Package libvirtd implements it.
 type Hypervisor interface {
-	// Run keeps it going until ctx ends; an error says that it cannot be set up at all.
+	// Run keeps libvirt running until ctx ends. It returns an error if libvirt cannot be set up.
 	Run(ctx context.Context) error
-	// Ready is closed once it can be used.
+	// Ready is closed once libvirt can be used.
 	Ready() <-chan struct{}
 	// Changes delivers the newest status of the domain.
 	Changes() <-chan guest.Status
-	// Reboots tells that the guest has been reset, by itself or from outside, at least once since it was last read.
+	// Reboots receives a value when the guest has been reset, by itself or from outside, at least once since the last
+	// receive.
 	Reboots() <-chan struct{}
-	// Start defines and starts the domain, or finds it started.
+	// Start defines and starts the domain. It succeeds if the domain is already started.
 	Start(xml string, paused bool) (machine string, err error)
 	// Shutdown presses the power button.
 	Shutdown(ctx context.Context) error
 	// Destroy ends the domain by force.
 	Destroy(ctx context.Context) error
-	// Suspend halts the virtual CPUs, and Resume lets them go on; either succeeds when that is so already.
+	// Suspend halts the virtual CPUs, and Resume continues them. Either succeeds if the domain is already in that
+	// state.
 	Suspend() error
 	Resume() error
 	// Reset presses the reset button.
 	Reset() error
 	// Reboot asks the guest to reboot, by ACPI.
 	Reboot() error
-	// Resize says that the disk on that file, or device, has so many bytes by now, no fewer than before.
+	// Resize notifies QEMU of the new size of the disk on that file or device. The size is never smaller than before.
 	Resize(path string, bytes int64) error
-	// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON. An error wraps
-	// guest.ErrSilent when none came.
+	// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON. The error wraps
+	// guest.ErrSilent when the agent did not answer.
 	AgentCommand(command string, timeout time.Duration) (string, error)
 	// Screenshot writes a picture of the guest's screen as PNG.
 	Screenshot(ctx context.Context, to io.Writer) error
-	// Migrate and the rest move the guest: see package migration.
+	// Migrate and the following move the guest: see package migration.
 	Migrate(move guest.Move) error
 	AbortMigration() error
 	SetMigrationBandwidth(bytes int64) error

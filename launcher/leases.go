@@ -14,11 +14,11 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// serveDHCP starts the servers for each interface that has addresses to hand out. A server that an earlier attempt
-// started goes on.
+// serveDHCP starts the servers for each interface that has addresses to assign. Servers that an earlier attempt started
+// keep running.
 func (l *Launcher) serveDHCP(ctx context.Context) error {
-	for _, p := range l.interfaces {
-		if l.dhcp[p.GetBridge()] || p.GetGuestAddress() == "" && p.GetGuestAddress6() == "" {
+	for _, p := range l.preparation.interfaces {
+		if l.preparation.dhcp[p.GetBridge()] || p.GetGuestAddress() == "" && p.GetGuestAddress6() == "" {
 			continue
 		}
 		conf, err := os.ReadFile(l.cfg.ResolvConf)
@@ -43,12 +43,12 @@ func (l *Launcher) serveDHCP(ctx context.Context) error {
 				return fmt.Errorf("network %s: %w", p.GetNetwork(), err)
 			}
 		}
-		l.dhcp[p.GetBridge()] = true
+		l.preparation.dhcp[p.GetBridge()] = true
 	}
 	return nil
 }
 
-// lease is what the guest is told of an interface.
+// lease returns the DHCP lease for an interface of the guest.
 func lease(vmi *v1.VirtualMachineInstance, p *rpc.PodInterface, resolvConf string) (dhcp.Lease, error) {
 	none := func(err error) (dhcp.Lease, error) {
 		return dhcp.Lease{}, fmt.Errorf("network %s: %w", p.GetNetwork(), err)

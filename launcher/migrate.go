@@ -3,172 +3,58 @@ package launcher
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 
-	"github.com/virtflow/virtflow/launcher/disk"
-	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/launcher/migration"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// endWait is how long the end of a guest that is being moved may wait for the word whether that was the move's end.
+// endWait bounds how long the end of a guest that is being moved waits until the session reports whether the move
+// caused it.
 const endWait = 6 * time.Second
 
-// moveRequest is a call that has the loop begin a move.
-type moveRequest struct {
-	session *migration.Session
-	answer  chan error
+// outgoing is a migration at its source.
+type outgoing struct {
+	calls   chan call[*migration.Session]
+	ended   chan *rpc.MigrationEvent
+	session atomic.Pointer[migration.Session] // in progress, or the last one; nil: there was none
+
+	// The following belong to the loop: the end of a guest that was being moved, and the time from which it counts even
+	// if the session has not reported.
+	endSeen lifecycle.Input
+	endDue  <-chan time.Time
 }
 
-// built is what the domain was made of; nil: there is none yet.
-func (l *Launcher) getBuilt() *built {
-	l.moving.Lock()
-	defer l.moving.Unlock()
-	return l.made
+func newOutgoing() outgoing {
+	return outgoing{calls: make(chan call[*migration.Session]), ended: make(chan *rpc.MigrationEvent, 1)}
 }
 
-func (l *Launcher) setBuilt(b *built) {
-	l.moving.Lock()
-	defer l.moving.Unlock()
-	l.made = b
+// current returns the session that is in progress, or nil.
+func (o *outgoing) current() *migration.Session {
+	if s := o.session.Load(); s != nil && s.Outcome() == nil {
+		return s
+	}
+	return nil
 }
 
-// lastSession is the move that is under way, or the last one.
-func (l *Launcher) lastSession() *migration.Session {
-	l.moving.Lock()
-	defer l.moving.Unlock()
-	return l.session
-}
-
-// Describe is the service's call.
-func (l *Launcher) Describe(context.Context) (*rpc.DescribeMigrationResponse, error) {
-	b := l.getBuilt()
-	if b == nil {
-		return nil, status.Error(codes.FailedPrecondition, "there is no guest yet")
-	}
-	disks, err := l.migrationDisks(b)
-	if err != nil {
-		return nil, status.Error(codes.FailedPrecondition, err.Error())
-	}
-	d := l.domain.Domain()
-	out := &rpc.DescribeMigrationResponse{
-		Disks: disks, MemoryBytes: d.GetGuestMemoryBytes(), MachineType: d.GetMachineType(),
-	}
-	copied := map[string]bool{}
-	for _, d := range disks {
-		copied[d.GetName()] = d.GetCopied()
-	}
-	for _, v := range b.plan {
-		if !disk.Carried(v, !copied[v.Name]) {
-			continue
-		}
-		name := filepath.Base(v.Path)
-		content, digest, err := disk.Read(b.plan, name)
-		if err != nil {
-			return nil, status.Error(codes.FailedPrecondition, err.Error())
-		}
-		out.Files = append(out.Files, &rpc.MigrationFile{Name: name, Size: int64(len(content)), Sha256: digest})
-	}
-	return out, nil
-}
-
-// migrationDisks describes the disks as they are here. Looking at large images takes seconds, once.
-func (l *Launcher) migrationDisks(b *built) ([]*rpc.MigrationDisk, error) {
-	volumes := make(map[string]disk.Volume, len(b.plan))
-	for _, v := range b.plan {
-		volumes[v.Name] = v
-	}
-	var out []*rpc.MigrationDisk
-	for i := range b.domain.Devices.Disks {
-		built, name := &b.domain.Devices.Disks[i], l.vmi.Spec.Domain.Devices.Disks[i].Name
-		digest, err := l.digest(name, func() ([]byte, error) { return disk.ImageDigest(volumes[name]) })
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, &rpc.MigrationDisk{
-			Name: name, Target: built.Target.Dev, SizeBytes: b.volumes[name].Size, DirectIo: b.volumes[name].DirectIO,
-			Copied: copied(built, b.volumes[name]), ImageSha256: digest,
-		})
-	}
-	boot := domain.Boot{Kernel: b.domain.OS.Kernel, Initrd: b.domain.OS.Initrd}
-	digest, err := l.digest(kernelBoot, func() ([]byte, error) { return disk.BootDigest(boot) })
-	if err != nil {
-		return nil, err
-	}
-	if digest != nil {
-		out = append(out, &rpc.MigrationDisk{Name: kernelBoot, ImageSha256: digest})
-	}
-	return out, nil
-}
-
-// kernelBoot is among the disks where there is one: the guest finds its kernel there when it reboots. No volume has
-// such a name.
-const kernelBoot = "firmware.kernelBoot"
-
-// copied says that a migration copies a disk: the guest can write to it, and both ends do not have it. libvirt lets
-// nobody write to a CD.
-func copied(d *libvirtxml.DomainDisk, v domain.Volume) bool {
-	return d.ReadOnly == nil && d.Device != "cdrom" && !v.Claim
-}
-
-// uncached says that nobody keeps what is written to any of these disks, at least one, in a page cache of his own. Both
-// ends of a migration open the same claims. libvirt takes only some file systems for shared; of a claim its access mode
-// says it, and no guest with another one is moved. Where a cache is used libvirt decides.
-func uncached(disks []*libvirtxml.DomainDisk) bool {
-	return len(disks) > 0 && !slices.ContainsFunc(disks, func(d *libvirtxml.DomainDisk) bool {
-		return d.Driver.Cache != string(v1.CacheNone)
-	})
-}
-
-// digest is that of an image, by its name. It is made once.
-func (l *Launcher) digest(name string, of func() ([]byte, error)) ([]byte, error) {
-	l.hashing.Lock()
-	defer l.hashing.Unlock()
-	if d, found := l.digests[name]; found {
-		return d, nil
-	}
-	d, err := of()
-	if err == nil {
-		l.digests[name] = d
-	}
-	return d, err
-}
-
-// File is the service's call.
-func (l *Launcher) File(_ context.Context, name string) ([]byte, error) {
-	b := l.getBuilt()
-	if b == nil {
-		return nil, status.Error(codes.FailedPrecondition, "there is no guest yet")
-	}
-	content, _, err := disk.Read(b.plan, name)
-	if err != nil {
-		return nil, status.Error(codes.FailedPrecondition, err.Error())
-	}
-	return content, nil
-}
-
-// Migrate is the service's call: it begins a move, or finds the one that was begun, and tells how it goes.
-func (l *Launcher) Migrate(
-	ctx context.Context, r *rpc.MigrateRequest, send func(*rpc.MigrationEvent) error,
-) error {
+// Migrate implements the service's call: it begins a move, or finds the one that was begun, and streams its progress.
+func (l *Launcher) Migrate(ctx context.Context, r *rpc.MigrateRequest, send func(*rpc.MigrationEvent) error) error {
 	if r.GetMigration() == "" {
 		return status.Error(codes.InvalidArgument, "the migration has no UID")
 	}
-	if s := l.lastSession(); s != nil && s.Migration == r.GetMigration() {
+	if s := l.outgoing.session.Load(); s != nil && s.Migration == r.GetMigration() {
 		return s.Follow(ctx, send)
 	}
-	b := l.getBuilt()
+	b := l.made.Load()
 	if b == nil {
-		return status.Error(codes.FailedPrecondition, "there is no guest yet")
+		return status.Error(codes.FailedPrecondition, "the guest has not started yet")
 	}
 	d := l.domain.Domain()
 	o := r.GetOptions()
@@ -181,68 +67,53 @@ func (l *Launcher) Migrate(
 	for i := range b.domain.Devices.Disks {
 		built, name := &b.domain.Devices.Disks[i], l.vmi.Spec.Domain.Devices.Disks[i].Name
 		switch {
-		case copied(built, b.volumes[name]):
+		case isCopied(built, b.volumes[name]):
 			move.Copy = append(move.Copy, built.Target.Dev)
 		case built.ReadOnly == nil:
 			shared = append(shared, built)
 		}
 	}
-	move.Unsafe = move.Unsafe || uncached(shared)
-	paused := d.GetState() == rpc.DomainState_DOMAIN_STATE_PAUSED &&
-		d.GetPauseReason() == rpc.PauseReason_PAUSE_REASON_USER
-	s := migration.NewSession(r.GetMigration(), l.hypervisor, move, o, paused, l.log)
-	m := moveRequest{session: s, answer: make(chan error, 1)}
-	select {
-	case l.moves <- m:
-	case <-l.over:
-		return status.Error(codes.FailedPrecondition, "the launcher is ending")
-	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
-	}
-	if err := <-m.answer; err != nil {
+	move.Unsafe = move.Unsafe || isUncached(shared)
+	s := migration.NewSession(r.GetMigration(), l.hypervisor, move, o, isPausedByUser(d), l.log)
+	if err := ask(ctx, l.over, l.outgoing.calls, s); err != nil {
 		return err
 	}
-	return l.lastSession().Follow(ctx, send)
+	return l.outgoing.session.Load().Follow(ctx, send)
 }
 
-// leaveAsked judges a request in the loop.
-func (l *Launcher) leaveAsked(m moveRequest) lifecycle.Input {
+// acceptMove checks a request in the loop, and answers a refused one.
+func (l *Launcher) acceptMove(c call[*migration.Session]) lifecycle.Input {
 	var err error
-	switch last := l.lastSession(); {
-	case last != nil && last.Migration == m.session.Migration: // another call was faster
+	switch last := l.outgoing.session.Load(); {
+	case last != nil && last.Migration == c.request.Migration: // another call was faster
 	case l.machine.State() == lifecycle.Leaving || l.machine.State() == lifecycle.LeavingStop:
-		err = status.Errorf(codes.FailedPrecondition, "migration %s is under way", last.Migration)
-	case l.machine.State() != lifecycle.Running || !l.movable():
+		err = status.Errorf(codes.FailedPrecondition, "migration %s is already in progress", last.Migration)
+	case l.machine.State() != lifecycle.Running || !isMovable(l.domain.Domain()):
 		err = status.Error(codes.FailedPrecondition, "there is no guest to move")
 	default:
-		if err = l.handover.Source(m.session.Migration); err == nil {
-			l.moving.Lock()
-			l.session = m.session
-			l.moving.Unlock()
-			m.answer <- nil
+		if err = l.handover.Source(c.request.Migration); err == nil {
+			l.outgoing.session.Store(c.request)
+			c.answer <- nil
 			return lifecycle.LeaveAsked
 		}
 		err = status.Error(codes.FailedPrecondition, err.Error())
 	}
-	m.answer <- err
+	c.answer <- err
 	return ""
 }
 
-// movable says that the guest's state is one that libvirt moves.
-func (l *Launcher) movable() bool {
-	d := l.domain.Domain()
-	switch d.GetState() {
-	case rpc.DomainState_DOMAIN_STATE_RUNNING:
-		return true
-	case rpc.DomainState_DOMAIN_STATE_PAUSED:
-		return d.GetPauseReason() == rpc.PauseReason_PAUSE_REASON_USER
-	default:
-		return false
-	}
+// isMovable reports whether the guest is in a state in which libvirt can move it.
+func isMovable(d *rpc.Domain) bool {
+	return d.GetState() == rpc.DomainState_DOMAIN_STATE_RUNNING || isPausedByUser(d)
 }
 
-// leave moves the guest. It runs beside the loop.
-func (l *Launcher) leave(ctx context.Context, s *migration.Session) {
+func isPausedByUser(d *rpc.Domain) bool {
+	return d.GetState() == rpc.DomainState_DOMAIN_STATE_PAUSED &&
+		d.GetPauseReason() == rpc.PauseReason_PAUSE_REASON_USER
+}
+
+// runMove moves the guest. It runs beside the loop.
+func (l *Launcher) runMove(ctx context.Context, s *migration.Session) {
 	l.showProgress(s.Progress())
 	shown := make(chan struct{})
 	go func() {
@@ -262,52 +133,53 @@ func (l *Launcher) leave(ctx context.Context, s *migration.Session) {
 	l.handover.Close()
 	l.showProgress(nil)
 	if outcome != nil {
-		l.left <- outcome
+		l.log.Info().Interface("outcome", outcome).Msg("ended migration")
+		l.outgoing.ended <- outcome
 	}
 }
 
-// progressInterval is between two pictures of a move in the domain; callers of Migrate see more of them.
+// progressInterval is the time between two updates of a move's progress in the domain; callers of Migrate get more of
+// them.
 const progressInterval = 10 * time.Second
 
 func (l *Launcher) showProgress(p *rpc.MigrationProgress) {
 	l.domain.Update(func(d *rpc.Domain) { d.Migration = p })
 }
 
-// leaveEnded sorts the end of a move.
-func (l *Launcher) leaveEnded(outcome *rpc.MigrationEvent) lifecycle.Input {
-	l.endDue = nil
-	l.log.Info().Interface("outcome", outcome).Msg("migration")
+// settle records that a move has its outcome, and returns the lifecycle input that follows from it.
+func (o *outgoing) settle(outcome *rpc.MigrationEvent) lifecycle.Input {
+	o.endDue = nil
 	switch {
 	case outcome.GetLeft() != nil:
 		return lifecycle.Left
-	case l.endSeen != "": // the guest may have ended just after the session saw it stay
-		return l.endSeen
+	case o.endSeen != "": // the guest may have ended just after the session saw it stay
+		return o.endSeen
 	case outcome.GetStayed() != nil:
 		return lifecycle.Stayed
 	}
-	return ended(guest.State(outcome.GetEnded().GetReason()))
+	return endInput(guest.State(outcome.GetEnded().GetReason()))
 }
 
-// whileMoving keeps the end of a guest that is being moved until the session has said whether it was the move's, but
-// not for long.
-func (l *Launcher) whileMoving(in lifecycle.Input) lifecycle.Input {
-	s := l.lastSession()
+// deferEnd holds back the end of a guest that is being moved until the session has reported whether the move caused it,
+// for endWait at most.
+func (o *outgoing) deferEnd(in lifecycle.Input) lifecycle.Input {
+	s := o.session.Load()
 	if s == nil || in == "" || in == lifecycle.Left {
 		return in
 	}
 	if outcome := s.Outcome(); outcome.GetLeft() != nil {
-		return lifecycle.Left // and what ended here was not the guest any more
+		return lifecycle.Left // and only its empty domain ended here
 	} else if outcome != nil {
 		return in
 	}
-	if l.endSeen == "" {
-		l.endSeen, l.endDue = in, time.After(endWait)
+	if o.endSeen == "" {
+		o.endSeen, o.endDue = in, time.After(endWait)
 	}
 	return ""
 }
 
-// ended is the input for a domain's last state.
-func ended(s guest.State) lifecycle.Input {
+// endInput returns the lifecycle's input for a domain's last state.
+func endInput(s guest.State) lifecycle.Input {
 	switch s {
 	case guest.Off:
 		return lifecycle.GuestOff
@@ -324,21 +196,21 @@ func ended(s guest.State) lifecycle.Input {
 	return ""
 }
 
-// Abort is the service's call.
+// Abort implements the service's call.
 func (l *Launcher) Abort(_ context.Context, r *rpc.AbortMigrationRequest) (*rpc.AbortMigrationResponse, error) {
-	s := l.lastSession()
-	if s == nil || s.Migration != r.GetMigration() || s.Outcome() != nil {
+	s := l.outgoing.current()
+	if s == nil || s.Migration != r.GetMigration() {
 		return &rpc.AbortMigrationResponse{}, nil
 	}
 	s.Abort(r.GetWhy(), true)
 	return &rpc.AbortMigrationResponse{Found: true}, nil
 }
 
-// Adjust is the service's call.
+// Adjust implements the service's call.
 func (l *Launcher) Adjust(_ context.Context, r *rpc.AdjustMigrationRequest) (*rpc.AdjustMigrationResponse, error) {
-	s := l.lastSession()
-	if s == nil || s.Migration != r.GetMigration() || s.Outcome() != nil {
-		return nil, status.Error(codes.FailedPrecondition, "no such migration is under way")
+	s := l.outgoing.current()
+	if s == nil || s.Migration != r.GetMigration() {
+		return nil, status.Error(codes.FailedPrecondition, "no such migration is in progress")
 	}
 	var err error
 	switch change := r.GetChange().(type) {
@@ -349,28 +221,23 @@ func (l *Launcher) Adjust(_ context.Context, r *rpc.AdjustMigrationRequest) (*rp
 	case *rpc.AdjustMigrationRequest_MaxDowntimeMs:
 		err = s.SetDowntime(time.Duration(change.MaxDowntimeMs) * time.Millisecond)
 	default:
-		err = fmt.Errorf("this launcher does not know that change")
+		err = fmt.Errorf("this launcher does not support that change")
 	}
 	if err != nil {
-		return nil, status.Error(refusal(err), err.Error())
+		return nil, status.Error(operationErrorCode(err), err.Error())
 	}
 	return &rpc.AdjustMigrationResponse{}, nil
 }
 
-// MigrationStatus is the service's call.
+// MigrationStatus implements the service's call.
 func (l *Launcher) MigrationStatus(context.Context) (*rpc.MigrationStatusResponse, error) {
-	if s := l.lastSession(); s != nil {
-		outcome := s.Outcome()
-		return &rpc.MigrationStatusResponse{
-			Migration: s.Migration, Role: rpc.MigrationRole_MIGRATION_ROLE_SOURCE, UnderWay: outcome == nil,
-			Phase: l.hypervisor.Phase(), Outcome: outcome,
-		}, nil
+	s := l.outgoing.session.Load()
+	if s == nil {
+		return l.incoming.get().status(), nil
 	}
-	l.moving.Lock()
-	defer l.moving.Unlock()
-	t := l.receiving
+	outcome := s.Outcome()
 	return &rpc.MigrationStatusResponse{
-		Migration: t.migration, Role: t.role(), UnderWay: t.migration != "" && !t.held && !t.granted,
-		Held: t.held && !t.granted, Granted: t.granted, Resumed: t.resumed,
+		Migration: s.Migration, Role: rpc.MigrationRole_MIGRATION_ROLE_SOURCE, UnderWay: outcome == nil,
+		Phase: l.hypervisor.Phase(), Outcome: outcome,
 	}, nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// networks is the service's call: what the guest needs in the pod's network namespace. The node's worker knows no VMI.
+// networks implements the service's call: it returns what the guest needs in the pod's network namespace. The node
+// worker does not know the VMI.
 func (l *Launcher) networks() ([]*rpc.GuestNetwork, error) {
 	out, err := guestNetworks(l.vmi)
 	if err != nil {
@@ -37,11 +38,11 @@ func guestNetworks(vmi *v1.VirtualMachineInstance) ([]*rpc.GuestNetwork, error) 
 		network := networkOf(vmi, iface.Name)
 		switch {
 		case network == nil:
-			return nil, problem("there is no network %q", iface.Name)
+			return nil, problem("the VMI has no network %q", iface.Name)
 		case network.Pod == nil && network.Multus == nil:
-			return nil, problem("the kind of its network is not supported yet")
+			return nil, problem("the type of its network is not supported yet")
 		}
-		n := &rpc.GuestNetwork{Name: iface.Name, Mac: iface.MacAddress, Queues: int32(domain.Queues(vmi, iface))} //nolint:gosec // at most 256
+		n := &rpc.GuestNetwork{Name: iface.Name, Mac: iface.MacAddress, Queues: int32(domain.Queues(vmi, iface))}
 		switch {
 		case iface.Masquerade != nil && network.Pod != nil:
 			n.Binding = rpc.Binding_BINDING_MASQUERADE
@@ -59,7 +60,7 @@ func guestNetworks(vmi *v1.VirtualMachineInstance) ([]*rpc.GuestNetwork, error) 
 	return out, nil
 }
 
-// ports are those that reach the guest, of which an interface lists single ones or ranges; none is all.
+// ports returns the ports that reach the guest, which an interface lists as single ports or ranges. Empty means all.
 func ports(iface *v1.Interface) []*rpc.PortRange {
 	var out []*rpc.PortRange
 	for _, p := range iface.Ports {
@@ -80,9 +81,10 @@ func networkOf(vmi *v1.VirtualMachineInstance, name string) *v1.Network {
 	return nil
 }
 
-// prepared gives each interface that the node's worker has prepared its network. A worker of an earlier version names
-// none: it masquerades the pod's network in one way, and what the VMI wants otherwise it does not know.
-func prepared(vmi *v1.VirtualMachineInstance, interfaces []*rpc.PodInterface) ([]*rpc.PodInterface, error) {
+// preparedInterfaces returns the interfaces that the node worker has prepared, each with its network. A node worker of
+// an earlier version names no network: it masquerades the pod's network in a fixed way, and cannot apply other settings
+// of the VMI.
+func preparedInterfaces(vmi *v1.VirtualMachineInstance, interfaces []*rpc.PodInterface) ([]*rpc.PodInterface, error) {
 	var out []*rpc.PodInterface
 	for _, p := range interfaces {
 		if p.GetNetwork() == "" {
@@ -91,7 +93,7 @@ func prepared(vmi *v1.VirtualMachineInstance, interfaces []*rpc.PodInterface) ([
 				return nil, err
 			}
 			if len(wanted) == 0 {
-				continue // a guest without an interface has no use for it
+				continue // the guest has no interface for it
 			}
 			n := wanted[0]
 			if n.GetBinding() != rpc.Binding_BINDING_MASQUERADE || n.GetIpv4()+n.GetIpv6() != "" ||
@@ -105,6 +107,6 @@ func prepared(vmi *v1.VirtualMachineInstance, interfaces []*rpc.PodInterface) ([
 	return out, nil
 }
 
-// errOldWorker passes once the node's worker is of this version.
-var errOldWorker = errors.New( //nolint:gochecknoglobals // a constant error
-	"the node's worker is of an earlier version, which cannot prepare the network of this VMI")
+// errOldWorker is returned until the node worker has this version.
+var errOldWorker = errors.New(
+	"the node worker is of an earlier version, which cannot prepare the network of this VMI: update it")

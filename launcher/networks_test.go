@@ -53,8 +53,8 @@ func TestGuestNetworks(t *testing.T) {
 		require.True(t, proto.Equal(want, got[0]), "%s: %s", spec, got[0])
 	}
 	for spec, problem := range map[string]string{
-		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{}}]}}}`:                                                        `interfaces[0]: there is no network "a"`,
-		`{"domain":{"devices":{"interfaces":[{"name":"a","bridge":{}}]}},"networks":[{"name":"a","resourceClaim":{}}]}`:               "interfaces[0]: the kind of its network is not supported yet",
+		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{}}]}}}`:                                                        `interfaces[0]: the VMI has no network "a"`,
+		`{"domain":{"devices":{"interfaces":[{"name":"a","bridge":{}}]}},"networks":[{"name":"a","resourceClaim":{}}]}`:               "interfaces[0]: the type of its network is not supported yet",
 		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{}}]}},"networks":[{"name":"a","multus":{"networkName":"x"}}]}`: "interfaces[0]: its binding is not supported yet",
 		`{"domain":{"devices":{"interfaces":[{"name":"a","passtBinding":{}}]}},"networks":[{"name":"a","pod":{}}]}`:                   "interfaces[0]: its binding is not supported yet",
 	} {
@@ -63,22 +63,22 @@ func TestGuestNetworks(t *testing.T) {
 	}
 }
 
-// TestAnEarlierNodeWorker masquerades the pod's network as KubeVirt's defaults are, and names it by no name.
-func TestAnEarlierNodeWorker(t *testing.T) {
+// TestEarlierNodeWorker: it masquerades the pod's network as KubeVirt's defaults do, and does not name the network.
+func TestEarlierNodeWorker(t *testing.T) {
 	from := func() []*rpc.PodInterface { return []*rpc.PodInterface{{Tap: "tap0"}} }
-	got, err := prepared(connected(t, `{"domain":{"devices":{}}}`), from())
+	got, err := preparedInterfaces(connected(t, `{"domain":{"devices":{}}}`), from())
 	require.NoError(t, err)
 	require.Empty(t, got)
-	got, err = prepared(connected(t, `{"domain":{"devices":{"interfaces":[{"name":"outside","masquerade":{}}]}},`+
-		`"networks":[{"name":"outside","pod":{}}]}`), from())
+	got, err = preparedInterfaces(connected(t, `{"domain":{"devices":{"interfaces":[`+
+		`{"name":"outside","masquerade":{}}]}},"networks":[{"name":"outside","pod":{}}]}`), from())
 	require.NoError(t, err)
 	require.Equal(t, "outside", got[0].GetNetwork())
 	for _, other := range []string{`"bridge":{}`, `"masquerade":{},"ports":[{"port":80}]`} {
-		_, err = prepared(connected(t, `{"domain":{"devices":{"interfaces":[{"name":"outside",`+other+`}]}},`+
+		_, err = preparedInterfaces(connected(t, `{"domain":{"devices":{"interfaces":[{"name":"outside",`+other+`}]}},`+
 			`"networks":[{"name":"outside","pod":{}}]}`), from())
 		require.ErrorIs(t, err, errOldWorker)
 	}
-	got, err = prepared(connected(t, `{"domain":{"devices":{}}}`), []*rpc.PodInterface{{Network: "lan"}})
+	got, err = preparedInterfaces(connected(t, `{"domain":{"devices":{}}}`), []*rpc.PodInterface{{Network: "lan"}})
 	require.NoError(t, err)
 	require.Equal(t, "lan", got[0].GetNetwork())
 }

@@ -3,34 +3,49 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/guest"
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
 const (
-	// thawAgain is the pause between attempts to thaw a guest whose time has come.
+	// thawAgain is the time between attempts to thaw a guest whose freeze has expired.
 	thawAgain = 10 * time.Second
-	// arrivedFrozen is how long a guest that was moved while it was frozen stays so: KubeVirt's limit for a backup.
+	// arrivedFrozen is how long a guest stays frozen that was frozen when it was moved: KubeVirt's limit for a backup.
 	arrivedFrozen = 5 * time.Minute
-	// longestFreeze bounds what a caller may ask for.
+	// longestFreeze is the longest freeze that a caller may request.
 	longestFreeze = 24 * time.Hour
 )
 
-// thawing lets a frozen guest go on by itself when nobody has thawed it in time.
+// operations bounds the operations on the running domain.
+type operations struct {
+	// domain holds one value while an operation is in progress, and guest while the guest itself carries one out.
+	domain, guest chan struct{}
+	thawing       thawing
+}
+
+func newOperations() operations {
+	return operations{domain: make(chan struct{}, 1), guest: make(chan struct{}, 1)}
+}
+
+// thawing thaws a frozen guest when its freeze expires without a request to thaw it.
 type thawing struct {
 	mu    sync.Mutex
 	timer *time.Timer
-	known bool // somebody here has frozen or thawed the guest
+	known bool // this launcher has frozen or thawed the guest
 }
 
-// set replaces what was to be done before; after 0 nothing is.
+// set replaces the scheduled thaw; 0 cancels it.
 func (t *thawing) set(after time.Duration, thaw func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,8 +59,7 @@ func (t *thawing) set(after time.Duration, thaw func()) {
 	}
 }
 
-// adopt is for a guest that is frozen, and was not by anybody here: it was moved so, and whoever was to thaw it has
-// stayed behind.
+// adopt schedules the thaw of a guest that arrived frozen: the launcher that would have thawed it is at the source.
 func (t *thawing) adopt(after time.Duration, thaw func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,44 +68,66 @@ func (t *thawing) adopt(after time.Duration, thaw func()) {
 	}
 }
 
-// operate is the service's call. One at a time of each sort: when libvirt hangs, callers are told so instead of piling
-// up.
+// isSuspended reports whether the guest is expected not to answer: a user has paused it, it is being moved, or its
+// VMI's annotation disables its agent. A guest that an I/O error has paused is not suspended.
+func (l *Launcher) isSuspended() bool {
+	if skip, err := strconv.ParseBool(l.vmi.Annotations[v1.PauseGuestAgentProbesAnnotation]); err == nil && skip {
+		return true
+	}
+	d := l.domain.Domain()
+	paused := d.GetState() == rpc.DomainState_DOMAIN_STATE_PAUSED &&
+		(d.GetPauseReason() == rpc.PauseReason_PAUSE_REASON_USER ||
+			d.GetPauseReason() == rpc.PauseReason_PAUSE_REASON_MIGRATION)
+	return paused || l.checkNotMoving() != nil
+}
+
+// operate implements the service's call. One operation of each kind runs at a time: when libvirt hangs, further callers
+// get an error instead of waiting.
 func (l *Launcher) operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
 	if r.GetOperation() == rpc.Operation_OPERATION_END {
-		l.log.Info().Msg("told by the node's worker to end")
+		l.log.Info().Msg("received request of node worker to end")
+		if r.GraceSeconds != nil {
+			select {
+			case l.grace.shortened <- contract.Grace(r.GraceSeconds):
+			case <-ctx.Done():
+				return nil, status.FromContextError(ctx.Err()).Err()
+			}
+		}
 		l.end()
 		return l.domain.Domain(), nil
 	}
-	if err := l.beingMoved(); err != nil {
+	if err := l.checkNotMoving(); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	slot := l.operating
-	if byGuest(r.GetOperation()) {
-		slot = l.asking
+	slot := l.operations.domain
+	if isDoneByGuest(r.GetOperation()) {
+		slot = l.operations.guest
 	}
 	select {
 	case slot <- struct{}{}:
 	case <-ctx.Done():
-		return nil, status.Error(codes.Unavailable, "an earlier operation on the guest has not ended yet")
+		return nil, status.Error(codes.Unavailable, "an earlier operation on the guest is still in progress: try again")
 	}
 	done := make(chan error, 1)
 	go func() {
 		defer func() { <-slot }()
-		done <- l.do(ctx, r)
+		done <- l.runOperation(ctx, r)
 	}()
 	select {
 	case err := <-done:
-		l.log.Info().Err(err).Str("operation", r.GetOperation().String()).Msg("operation")
 		if err != nil {
-			return nil, status.Error(refusal(err), err.Error())
+			l.log.Warn().Err(err).Str("operation", r.GetOperation().String()).Msg("failed to operate on domain")
+			return nil, status.Error(operationErrorCode(err), err.Error())
 		}
+		l.log.Info().Str("operation", r.GetOperation().String()).Msg("operated on domain")
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	return l.shown(ctx, r.GetOperation()), nil
+	return l.waitShown(ctx, r.GetOperation()), nil
 }
 
-// guestAnswers is how long the guest may take: whoever has more time, as a backup does, gives it to the guest.
+// guestAnswers returns the time that the guest has for its answer: that of ctx, which a backup for example makes
+// longer.
 func guestAnswers(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -100,9 +136,9 @@ func guestAnswers(ctx context.Context) time.Duration {
 	return max(rpc.GuestAnswers, time.Until(deadline)-(rpc.OperationAnswered-rpc.GuestAnswers))
 }
 
-// byGuest says that the guest itself has to do it, and so may keep the caller waiting. What is done to the guest must
-// not wait for that: a reset is what one tries when the guest does not answer.
-func byGuest(o rpc.Operation) bool {
+// isDoneByGuest reports whether the guest itself carries out the operation, and so may keep the caller waiting.
+// Operations on the domain must not wait for it: a reset is for a guest that does not answer.
+func isDoneByGuest(o rpc.Operation) bool {
 	switch o {
 	case rpc.Operation_OPERATION_SOFT_REBOOT, rpc.Operation_OPERATION_FREEZE, rpc.Operation_OPERATION_THAW:
 		return true
@@ -111,7 +147,8 @@ func byGuest(o rpc.Operation) bool {
 	}
 }
 
-func (l *Launcher) do(ctx context.Context, r *rpc.OperateRequest) error {
+// runOperation has the hypervisor, or the guest's agent, carry out an operation.
+func (l *Launcher) runOperation(ctx context.Context, r *rpc.OperateRequest) error {
 	switch r.GetOperation() {
 	case rpc.Operation_OPERATION_PAUSE:
 		return l.hypervisor.Suspend()
@@ -121,8 +158,8 @@ func (l *Launcher) do(ctx context.Context, r *rpc.OperateRequest) error {
 		if err := l.hypervisor.Reset(); err != nil {
 			return err
 		}
-		l.thawing.set(0, nil) // another system boots, which nobody has frozen yet
-		l.rebooted()
+		l.operations.thawing.set(0, nil) // the guest boots again, and is not frozen
+		l.poller.Rebooted()
 		return nil
 	case rpc.Operation_OPERATION_SOFT_REBOOT:
 		if l.domain.Domain().GetAgentConnected() {
@@ -133,23 +170,23 @@ func (l *Launcher) do(ctx context.Context, r *rpc.OperateRequest) error {
 		after := min(time.Duration(max(0, min(r.GetThawAfterSeconds(), int64(longestFreeze/time.Second))))*time.Second,
 			longestFreeze)
 		if after > 0 {
-			// before: a freeze that takes too long for us may be done in the guest all the same
-			l.thawing.set(after, l.thaw)
+			// Scheduled first: a freeze that times out here may still succeed in the guest.
+			l.operations.thawing.set(after, l.thaw)
 		}
-		defer l.operated() // whatever came of it
+		defer l.poller.Operated() // also after a failure
 		if err := agent.Freeze(l.hypervisor, guestAnswers(ctx)); err != nil {
-			return err
+			return fmt.Errorf("command Freeze failed: %w", err)
 		}
 		if after == 0 {
-			l.thawing.set(0, nil)
+			l.operations.thawing.set(0, nil)
 		}
 		return nil
 	case rpc.Operation_OPERATION_THAW:
-		defer l.operated()
+		defer l.poller.Operated()
 		if err := agent.Thaw(l.hypervisor, rpc.GuestAnswers); err != nil {
-			return err
+			return fmt.Errorf("command Unfreeze failed: %w", err)
 		}
-		l.thawing.set(0, nil) // after: where nobody has thawed it, it still has to thaw by itself
+		l.operations.thawing.set(0, nil) // only now: after a failed thaw the scheduled one is still needed
 		return nil
 	case rpc.Operation_OPERATION_RESIZE:
 		return l.resize(r.GetClaims())
@@ -158,33 +195,33 @@ func (l *Launcher) do(ctx context.Context, r *rpc.OperateRequest) error {
 	}
 }
 
-// thaw is the guest's own thawing, which is tried again for as long as the guest runs.
+// thaw is the scheduled thaw. It is tried again for as long as the guest runs.
 func (l *Launcher) thaw() {
-	defer l.operated()
+	defer l.poller.Operated()
 	err := agent.Thaw(l.hypervisor, rpc.GuestAnswers)
 	if err == nil {
 		return
 	}
-	l.log.Error().Err(err).Msg("the guest's file systems do not thaw by themselves")
+	l.log.Error().Err(err).Msg("failed to thaw guest after its freeze expired")
 	switch l.domain.Domain().GetState() {
 	case rpc.DomainState_DOMAIN_STATE_RUNNING, rpc.DomainState_DOMAIN_STATE_PAUSED:
-		l.thawing.set(thawAgain, l.thaw)
+		l.operations.thawing.set(thawAgain, l.thaw)
 	default:
 	}
 }
 
-var errUnknownOperation = errors.New("this launcher does not know that operation") //nolint:gochecknoglobals // a constant error
+var errUnknownOperation = errors.New("this launcher does not support that operation")
 
-// refusal sorts an error: whether trying again may help.
-func refusal(err error) codes.Code {
+// operationErrorCode returns the gRPC code of an error: whether another attempt may succeed.
+func operationErrorCode(err error) codes.Code {
 	if errors.Is(err, guest.ErrUnavailable) {
 		return codes.Unavailable
 	}
 	return codes.FailedPrecondition
 }
 
-// shown waits, not for long, until the state says what was done.
-func (l *Launcher) shown(ctx context.Context, o rpc.Operation) *rpc.Domain {
+// waitShown waits briefly until the domain's state shows the effect of the operation.
+func (l *Launcher) waitShown(ctx context.Context, o rpc.Operation) *rpc.Domain {
 	shows := func(*rpc.Domain) bool { return true }
 	switch o {
 	case rpc.Operation_OPERATION_PAUSE:

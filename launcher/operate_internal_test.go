@@ -17,7 +17,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// outside is a guest as operations see it. What is not set here is not to be called.
+// outside is a guest as operations see it. Calls whose fields are not set must not happen.
 type outside struct {
 	Hypervisor
 	show func(rpc.DomainState)
@@ -49,11 +49,18 @@ func (o *outside) AgentCommand(command string, _ time.Duration) (string, error) 
 	return answer, err
 }
 
+// thaws is a poller that believes a reboot at once.
+type thaws struct{ *Launcher }
+
+func (thaws) Connected(bool) {}
+func (thaws) Operated()      {}
+func (l thaws) Rebooted()    { l.domain.Update(func(d *rpc.Domain) { d.Frozen = false }) }
+
 func operated(t *testing.T, agent bool, say func(string) (string, error)) (*Launcher, *outside) {
 	t.Helper()
 	o := &outside{said: make(chan string, 16), say: say}
 	l := New(Config{}, nil, Tools{Hypervisor: o}, zerolog.Nop())
-	l.operated, l.rebooted = func() {}, func() { l.domain.Update(func(d *rpc.Domain) { d.Frozen = false }) }
+	l.poller = thaws{l}
 	o.show = func(s rpc.DomainState) { l.domain.Update(func(d *rpc.Domain) { d.State = s }) }
 	l.domain.Update(func(d *rpc.Domain) { d.State, d.AgentConnected = rpc.DomainState_DOMAIN_STATE_RUNNING, agent })
 	return l, o
@@ -64,7 +71,7 @@ func (l *Launcher) ask(ctx context.Context, o rpc.Operation) error {
 	return err
 }
 
-func TestWhatIsDoneToAGuestDoesNotWaitForItsAgent(t *testing.T) {
+func TestDomainOperationsDoNotWaitForAgent(t *testing.T) {
 	for _, slow := range []rpc.Operation{rpc.Operation_OPERATION_SOFT_REBOOT, rpc.Operation_OPERATION_FREEZE,
 		rpc.Operation_OPERATION_THAW} {
 		t.Run(slow.String(), func(t *testing.T) {
@@ -86,7 +93,7 @@ func TestWhatIsDoneToAGuestDoesNotWaitForItsAgent(t *testing.T) {
 				require.NoError(t, l.ask(short, operation))
 				require.Equal(t, want, <-o.said)
 			}
-			// The agent's own do, and say so.
+			// Operations of the agent do wait, and are refused with that reason.
 			gone, leave := context.WithCancel(t.Context())
 			leave()
 			require.Equal(t, codes.Unavailable, status.Code(l.ask(gone, rpc.Operation_OPERATION_THAW)))
@@ -96,8 +103,8 @@ func TestWhatIsDoneToAGuestDoesNotWaitForItsAgent(t *testing.T) {
 	}
 }
 
-// TestAResetThaws: no agent need say so.
-func TestAResetThaws(t *testing.T) {
+// TestResetThaws: the agent need not report it.
+func TestResetThaws(t *testing.T) {
 	l, o := operated(t, false, nil)
 	l.domain.Update(func(d *rpc.Domain) { d.Frozen = true })
 	d, err := l.operate(t.Context(), &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_RESET})
@@ -106,9 +113,9 @@ func TestAResetThaws(t *testing.T) {
 	require.False(t, d.GetFrozen())
 }
 
-// TestAGuestThatArrivesFrozenThaws: the launcher that was to thaw it has stayed behind. One that was frozen here is
-// thawed as whoever froze it said.
-func TestAGuestThatArrivesFrozenThaws(t *testing.T) {
+// TestThawsGuestThatArrivesFrozen: the launcher that would have thawed it is at the source. A guest that was frozen
+// here thaws at the time that the caller gave.
+func TestThawsGuestThatArrivesFrozen(t *testing.T) {
 	thawed := make(chan struct{}, 2)
 	thaw := func() { thawed <- struct{}{} }
 	var arrived, own thawing
@@ -116,16 +123,16 @@ func TestAGuestThatArrivesFrozenThaws(t *testing.T) {
 	<-thawed
 	own.set(0, nil)
 	own.adopt(time.Nanosecond, thaw)
-	require.Nil(t, own.timer, "it is frozen until somebody thaws it")
+	require.Nil(t, own.timer, "it is frozen without a limit")
 	l, _ := operated(t, true, nil)
-	l.agentTold(true, nil, false)
-	require.Nil(t, l.thawing.timer)
-	l.agentTold(true, nil, true)
-	require.NotNil(t, l.thawing.timer)
-	l.thawing.set(0, nil)
+	l.recordAgent(true, nil, false)
+	require.Nil(t, l.operations.thawing.timer)
+	l.recordAgent(true, nil, true)
+	require.NotNil(t, l.operations.thawing.timer)
+	l.operations.thawing.set(0, nil)
 }
 
-func TestASoftRebootIsDoneWhenItWasSent(t *testing.T) {
+func TestSoftRebootIsDoneOnceSent(t *testing.T) {
 	disabled := errors.New("the command guest-shutdown has been disabled")
 	for name, c := range map[string]struct {
 		agent      bool

@@ -9,13 +9,13 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// report is what a VMI's status says of its domain's parts.
+// report returns what a VMI's status shows of the parts of its domain.
 func report(
 	vmi *v1.VirtualMachineInstance, d *libvirtxml.Domain, volumes map[string]domain.Volume,
 	prepared []*rpc.PodInterface,
 ) *rpc.Domain {
 	out := &rpc.Domain{}
-	out.GuestMemoryBytes, _ = domain.GuestMemory(vmi) // Build has refused what has none
+	out.GuestMemoryBytes, _ = domain.GuestMemory(vmi) // Build has refused a VMI without memory
 	byTap := map[string]*rpc.PodInterface{}
 	for _, p := range prepared {
 		byTap[p.GetTap()] = p
@@ -55,5 +55,5 @@ func queues(i *libvirtxml.DomainInterface) int32 {
 	if i.Driver == nil || i.Driver.Queues == 0 {
 		return 1
 	}
-	return int32(i.Driver.Queues) //nolint:gosec // at most 256
+	return int32(i.Driver.Queues)
 }

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/launcher/disk"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// resize lets the guest see that claims have grown which its disks are on. It can be repeated.
+// resize has the guest see the new size of disks whose PVCs have grown. It can be repeated.
 func (l *Launcher) resize(grown []*rpc.ClaimSize) error {
 	vmi := l.vmi.DeepCopy()
 	is := map[string]bool{}
@@ -22,7 +22,7 @@ func (l *Launcher) resize(grown []*rpc.ClaimSize) error {
 		now := claims.Info(contract.VolumeClaim{Capacity: g.GetCapacity(), Requests: g.GetRequests()})
 		known.Capacity, known.Requests, is[g.GetVolume()] = now.Capacity, now.Requests, true
 	}
-	plan, err := l.planOf(vmi)
+	plan, err := l.plan(vmi)
 	if err != nil {
 		return err
 	}

@@ -11,18 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func (o *outside) Resize(path string, bytes int64) error {
 	return o.done(fmt.Sprintf("%s has %d MiB", filepath.Base(filepath.Dir(path)), bytes>>20))
 }
 
-// TestTheGuestSeesThatItsClaimsHaveGrown: the file of each is as large as the claim is by now, but for what the file
-// system takes, is never made smaller, and libvirt is told. Who asks may know of others, and ask again.
-func TestTheGuestSeesThatItsClaimsHaveGrown(t *testing.T) {
+// TestResizesDisksOfGrownClaims: each file becomes as large as its PVC, less what the file system needs, and never
+// smaller, and libvirt is notified. A caller may name other PVCs as well, and may call again.
+func TestResizesDisksOfGrownClaims(t *testing.T) {
 	l, o := operated(t, false, nil)
 	l.cfg.Claims = t.TempDir()
 	l.vmi = &v1.VirtualMachineInstance{}

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -9,40 +10,49 @@ import (
 )
 
 const (
-	// KubeVirt's pauses before a guest that an I/O error paused is resumed.
+	// KubeVirt's back-off for the resumption of a guest that an I/O error paused.
 	firstResumption, longestResumption = 10 * time.Second, 3 * time.Minute
 	resumptionSteps                    = 8
 )
 
-// resumption resumes a guest that an I/O error paused: storage comes back, and space is made. What fails again pauses
-// it again. It belongs to the launcher's loop.
+// resumption resumes a guest that an I/O error paused: the storage may be back, or have free space again. If the error
+// persists, it pauses the guest again. It belongs to the launcher's loop.
 type resumption struct {
 	due     <-chan time.Time // when to resume; nil: not
 	backoff wait.Backoff
 	last    time.Time // attempt
+	busy    atomic.Bool
 }
 
-// follow takes why the guest is paused; "": it is not.
+// follow records why the guest is paused; "" if it is not.
 func (r *resumption) follow(why guest.PauseReason) {
 	switch {
 	case why != guest.ByIOError && why != guest.ByNoSpace:
 		r.due = nil
 	case r.due == nil:
-		r.due = time.After(r.pause(time.Now()))
+		r.due = time.After(r.nextDelay(time.Now()))
 	}
 }
 
-// tried notes an attempt, which is repeated unless follow hears that the guest goes on.
-func (r *resumption) tried() {
+// recordAttempt records an attempt, which is repeated until follow records that the guest runs.
+func (r *resumption) recordAttempt() {
 	now := time.Now()
 	r.last = now
-	r.due = time.After(r.pause(now))
+	r.due = time.After(r.nextDelay(now))
 }
 
-// pause is how long to wait before the next attempt: longer each time, until the guest has run for a while.
-func (r *resumption) pause(now time.Time) time.Duration {
+// nextDelay returns the time until the next attempt: longer each time, until the guest has run for a while.
+func (r *resumption) nextDelay(now time.Time) time.Duration {
 	if now.Sub(r.last) > 2*longestResumption {
 		r.backoff = wait.Backoff{Duration: firstResumption, Factor: 2, Steps: resumptionSteps, Cap: longestResumption}
 	}
 	return r.backoff.Step()
+}
+
+// resumeAfterError resumes a guest that an I/O error paused, unless it is being moved.
+func (l *Launcher) resumeAfterError() {
+	l.resumption.recordAttempt()
+	if l.checkNotMoving() == nil {
+		l.act(&l.resumption.busy, "failed to resume guest after I/O error", l.hypervisor.Resume)
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/guest"
 )
 
-func TestResumptionFollowsThePause(t *testing.T) {
+func TestResumptionFollowsPause(t *testing.T) {
 	var r resumption
 	for why, resumes := range map[guest.PauseReason]bool{
 		guest.ByUser: false, guest.ByIOError: true, guest.ByNoSpace: true, guest.ByMigration: false,
@@ -22,13 +22,13 @@ func TestResumptionFollowsThePause(t *testing.T) {
 	}
 }
 
-// TestResumptionPauses are KubeVirt's, and begin anew once the guest has run for a while.
+// TestResumptionPauses: they are KubeVirt's, and start over once the guest has run for a while.
 func TestResumptionPauses(t *testing.T) {
 	var r resumption
 	now := time.Now()
 	var pauses []time.Duration
 	for range 7 {
-		d := r.pause(now)
+		d := r.nextDelay(now)
 		pauses = append(pauses, d)
 		now = now.Add(d)
 		r.last = now
@@ -37,5 +37,5 @@ func TestResumptionPauses(t *testing.T) {
 		10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 3 * time.Minute,
 		3 * time.Minute,
 	}, pauses)
-	require.Equal(t, 10*time.Second, r.pause(now.Add(2*longestResumption+1)))
+	require.Equal(t, 10*time.Second, r.nextDelay(now.Add(2*longestResumption+1)))
 }

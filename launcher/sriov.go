@@ -10,9 +10,9 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// hostNetworks adds the host's devices that the kubelet has given to the pod for SR-IOV networks. A claim's driver says
-// which one is for which network. A device plugin says which devices of its resource they are, and not for which
-// network: several of one resource are given where nobody could tell them apart.
+// hostNetworks adds the host devices that the kubelet has given to the pod for SR-IOV networks. For a ResourceClaim,
+// the driver reports which device is for which network. A device plugin reports only which devices of a resource they
+// are: several of one resource are assigned only where they are interchangeable.
 func hostNetworks(
 	vmi *v1.VirtualMachineInstance, env func(string) string, claimed map[v1.ClaimRequest]domain.HostAddress,
 	into map[string]domain.Interface,
@@ -31,17 +31,17 @@ func hostNetworks(
 		if network != nil && network.ResourceClaim != nil {
 			address := claimed[*network.ResourceClaim].PCI
 			if address == "" {
-				return problem("the device of claim %s is none on the PCI bus", network.ResourceClaim.ClaimName)
+				return problem("the device of ResourceClaim %s is not a PCI device", network.ResourceClaim.ClaimName)
 			}
 			into[iface.Name] = domain.Interface{PCI: address}
 			continue
 		}
 		if network == nil || network.Multus == nil {
-			return problem("network %q is neither one of Multus' nor a device of a claim", iface.Name)
+			return problem("network %q is neither a Multus network nor a device of a ResourceClaim", iface.Name)
 		}
 		resource := env(multus.ResourceVariable(iface.Name))
 		if resource == "" {
-			return problem("the NetworkAttachmentDefinition %s names no resource: it needs the annotation %s",
+			return problem("the NetworkAttachmentDefinition %s names no resource: add the annotation %s",
 				network.Multus.NetworkName, multus.AnnotationResourceName)
 		}
 		if _, known := given[resource]; !known {
@@ -50,13 +50,13 @@ func hostNetworks(
 		}
 		for j := range vmi.Spec.Domain.Devices.Interfaces {
 			other := &vmi.Spec.Domain.Devices.Interfaces[j]
-			if i != j && env(multus.ResourceVariable(other.Name)) == resource && !alike(vmi, iface, other) {
-				return problem("interfaces %s and %s are of one resource, %s, and nobody says which device is whose: "+
-					"give each its own", iface.Name, other.Name, resource)
+			if i != j && env(multus.ResourceVariable(other.Name)) == resource && !isAlike(vmi, iface, other) {
+				return problem("interfaces %s and %s use one resource, %s, and its devices are indistinguishable: "+
+					"use one resource for each", iface.Name, other.Name, resource)
 			}
 		}
 		if len(given[resource]) == 0 {
-			return problem("the pod has no device of %s left", resource)
+			return problem("the pod has too few devices of resource %s", resource)
 		}
 		into[iface.Name] = domain.Interface{PCI: given[resource][0]}
 		given[resource] = given[resource][1:]
@@ -64,8 +64,8 @@ func hostNetworks(
 	return nil
 }
 
-// alike says that neither the network nor the guest could tell the devices of two interfaces apart.
-func alike(vmi *v1.VirtualMachineInstance, a, b *v1.Interface) bool {
+// isAlike reports whether neither the network nor the guest could distinguish the devices of two interfaces.
+func isAlike(vmi *v1.VirtualMachineInstance, a, b *v1.Interface) bool {
 	plain := func(f *v1.Interface) bool {
 		return f.SRIOV != nil && f.MacAddress == "" && f.PciAddress == "" && f.BootOrder == nil && f.ACPIIndex == 0 &&
 			f.Tag == ""

@@ -9,7 +9,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-func TestDevicesOfTheHost(t *testing.T) {
+func TestAssignsHostDevices(t *testing.T) {
 	const networks = `,"networks":[{"name":"default","pod":{}},{"name":"a","multus":{"networkName":"fast"}},` +
 		`{"name":"b","multus":{"networkName":"fast"}},{"name":"c","multus":{"networkName":"other"}},` +
 		`{"name":"d","resourceClaim":{"claimName":"fast","requestName":"port"}},` +
@@ -31,18 +31,18 @@ func TestDevicesOfTheHost(t *testing.T) {
 		"none": {interfaces: `{"name":"default","masquerade":{}}`, want: map[string]domain.Interface{}},
 		"two of one network": {interfaces: a + "," + b, env: vf,
 			want: map[string]domain.Interface{"a": {PCI: "0000:81:01.0"}, "b": {PCI: "0000:81:01.2"}}},
-		"told apart": {interfaces: `{"name":"a","sriov":{},"macAddress":"02:00:00:00:00:0a"},` + b, env: vf,
-			problem: "interfaces[0].sriov: interfaces a and b are of one resource"},
+		"distinguishable": {interfaces: `{"name":"a","sriov":{},"macAddress":"02:00:00:00:00:0a"},` + b, env: vf,
+			problem: "interfaces[0].sriov: interfaces a and b use one resource"},
 		"beside a bridge": {interfaces: a + `,{"name":"b","bridge":{}}`, env: vf,
-			problem: "interfaces[0].sriov: interfaces a and b are of one resource"},
-		"whose is it": {interfaces: a + "," + c, env: vf, problem: "interfaces a and c are of one resource"},
+			problem: "interfaces[0].sriov: interfaces a and b use one resource"},
+		"whose is it": {interfaces: a + "," + c, env: vf, problem: "interfaces a and c use one resource"},
 		"too few": {interfaces: a + "," + b, env: map[string]string{"KUBEVIRT_RESOURCE_NAME_a": "r", "KUBEVIRT_RESOURCE_NAME_b": "r",
-			"PCIDEVICE_R": "0000:81:01.0"}, problem: "interfaces[1].sriov: the pod has no device of r left"},
+			"PCIDEVICE_R": "0000:81:01.0"}, problem: "interfaces[1].sriov: the pod has too few devices of resource r"},
 		"no resource": {interfaces: a, problem: "the NetworkAttachmentDefinition fast names no resource"},
-		"of the pod":  {interfaces: `{"name":"default","sriov":{}}`, problem: `network "default" is neither one of Multus' nor`},
+		"of the pod":  {interfaces: `{"name":"default","sriov":{}}`, problem: `network "default" is neither a Multus network nor`},
 		"claimed": {interfaces: `{"name":"d","sriov":{}},` + a, env: vf,
 			want: map[string]domain.Interface{"d": {PCI: "0000:82:01.0"}, "a": {PCI: "0000:81:01.0"}}},
-		"claimed, and mediated": {interfaces: `{"name":"e","sriov":{}}`, problem: "claim fast is none on the PCI bus"},
+		"claimed, and mediated": {interfaces: `{"name":"e","sriov":{}}`, problem: "ResourceClaim fast is not a PCI device"},
 	} {
 		got := map[string]domain.Interface{}
 		err := hostNetworks(connected(t, `{"domain":{"devices":{"interfaces":[`+of.interfaces+`]}}`+networks),

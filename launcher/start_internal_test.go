@@ -13,10 +13,11 @@ import (
 
 	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/launcher/disk"
+	"github.com/virtflow/virtflow/launcher/lifecycle"
 )
 
-// TestJudgeKVM: a start on a busy node may be tried again, and nothing is emulated that was to have KVM.
-func TestJudgeKVM(t *testing.T) {
+// TestDecideKVM: a start on a busy node may be tried again, and emulation never replaces KVM where it is not allowed.
+func TestDecideKVM(t *testing.T) {
 	for name, c := range map[string]struct {
 		found error
 		allow bool
@@ -34,21 +35,41 @@ func TestJudgeKVM(t *testing.T) {
 			l := New(Config{AllowEmulation: c.allow}, nil, Tools{
 				KVM: func(context.Context, time.Duration) error { return c.found },
 			}, zerolog.Nop())
-			use, err := l.judgeKVM(t.Context())
+			use, err := l.decideKVM(t.Context())
 			require.Equal(t, c.use, use)
 			if c.code == codes.OK {
 				require.NoError(t, err)
 				return
 			}
-			require.Equal(t, c.code, codeOf(err), err)
+			require.Equal(t, c.code, startErrorCode(err), err)
 		})
 	}
 }
 
-// TestADeviceThatIsNotGivenYetIsTriedAgain, where a guest starts and where one is received.
-func TestADeviceThatIsNotGivenYetIsTriedAgain(t *testing.T) {
+// TestCallersShareOneAttempt: they are answered once none is in progress.
+func TestCallersShareOneAttempt(t *testing.T) {
+	for state := range lifecycle.Table() {
+		s := newStarting()
+		s.err = errOldWorker
+		answers := []chan error{make(chan error, 1), make(chan error, 1)}
+		s.waiting = append(s.waiting, answers...)
+		s.answer(state)
+		switch state {
+		case lifecycle.Starting, lifecycle.Abandoning, lifecycle.AbandoningNow:
+			require.Equal(t, answers, s.waiting, state)
+		default:
+			require.Empty(t, s.waiting, state)
+			for _, a := range answers {
+				require.Equal(t, errOldWorker, <-a, state)
+			}
+		}
+	}
+}
+
+// TestRetriesWhileDeviceIsMissing: a start is retried both where a guest starts and where one is received.
+func TestRetriesWhileDeviceIsMissing(t *testing.T) {
 	err := fmt.Errorf("preparing volume data: %w", disk.ErrNotGiven)
-	require.Equal(t, codes.Unavailable, codeOf(err))
+	require.Equal(t, codes.Unavailable, startErrorCode(err))
 	require.Equal(t, codes.Unavailable, receiveCode(err))
-	require.Equal(t, codes.InvalidArgument, codeOf(&disk.Error{Volume: "data"}))
+	require.Equal(t, codes.InvalidArgument, startErrorCode(&disk.Error{Volume: "data"}))
 }

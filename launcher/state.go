@@ -2,31 +2,31 @@ package launcher
 
 import "github.com/virtflow/virtflow/internal/claims"
 
-// remembers says that the machine has a claim with what it remembers.
-func (l *Launcher) remembers() bool {
+// hasState reports whether the machine has a PVC for its persistent state.
+func (l *Launcher) hasState() bool {
 	_, needed := claims.State(l.vmi)
 	return needed
 }
 
-// takeState prepares that claim for a guest that starts here.
-func (l *Launcher) takeState() error {
-	if !l.remembers() {
+// prepareState prepares the PVC of the persistent state for a guest that starts here.
+func (l *Launcher) prepareState() error {
+	if !l.hasState() {
 		return nil
 	}
 	return l.cfg.state().Take()
 }
 
-// expectState prepares it for a guest that comes from another node.
-func (l *Launcher) expectState() error {
-	if !l.remembers() {
+// prepareIncomingState prepares the PVC of the persistent state for a guest that comes from another node.
+func (l *Launcher) prepareIncomingState() error {
+	if !l.hasState() {
 		return nil
 	}
 	return l.cfg.state().Expect()
 }
 
-// adoptState lets what came with that guest count.
+// adoptState makes the state that came with a guest from another node the current one.
 func (l *Launcher) adoptState() error {
-	if !l.remembers() {
+	if !l.hasState() {
 		return nil
 	}
 	return l.cfg.state().Adopt()

@@ -8,14 +8,14 @@ import (
 	"os"
 	"unicode/utf8"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// terminationLimit is what the control plane keeps of a termination message, in bytes; the kubelet would take four
-// times as much.
+// terminationLimit is the size in bytes to which the control plane cuts a termination message. The kubelet's own limit
+// is four times as much.
 const terminationLimit = 1024
 
-// EncodeTermination is the message as JSON, with the text cut so that the whole fits.
+// EncodeTermination encodes the message as JSON, with its text cut so that the whole fits.
 func EncodeTermination(m contract.TerminationMessage) ([]byte, error) {
 	for {
 		b, err := json.Marshal(m)
@@ -25,7 +25,7 @@ func EncodeTermination(m contract.TerminationMessage) ([]byte, error) {
 		if len(b) <= terminationLimit || m.Message == "" {
 			return b, nil
 		}
-		// A byte of text may take six in JSON: cut as much as has to go at least, and look again.
+		// A byte of text may take six in JSON: cut the least that can suffice, and check again.
 		keep := min(terminationLimit, len(m.Message)-(len(b)-terminationLimit+5)/6)
 		keep = max(0, keep)
 		for keep > 0 && keep < len(m.Message) && !utf8.RuneStart(m.Message[keep]) {
@@ -35,13 +35,13 @@ func EncodeTermination(m contract.TerminationMessage) ([]byte, error) {
 	}
 }
 
-// writeTermination leaves the message for the kubelet. Outside of a pod the file does not exist, and that is fine.
+// writeTermination writes the message for the kubelet. Outside of a pod the file does not exist, which is no error.
 func writeTermination(path string, m contract.TerminationMessage) error {
 	b, err := EncodeTermination(m)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0) //nolint:gosec // named by the pod's own command line
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0) // named by the pod's own command line
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -58,7 +58,7 @@ func writeTermination(path string, m contract.TerminationMessage) error {
 	return nil
 }
 
-// Refuse leaves err as the reason why nothing could be started, and returns it.
+// Refuse writes err as the reason why nothing could be started, and returns it.
 func Refuse(cfg Config, err error) error {
 	message := contract.TerminationMessage{Reason: contract.ReasonFailed, Message: err.Error()}
 	return errors.Join(err, writeTermination(cfg.TerminationMessage, message))

@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-func TestALongTerminationMessageIsCutAndStaysJSON(t *testing.T) {
+func TestCutsLongTerminationMessage(t *testing.T) {
 	for _, text := range []string{"", "short", strings.Repeat("x", 5000), strings.Repeat("\"\n", 3000),
 		strings.Repeat("ü", 3000)} {
 		b, err := launcher.EncodeTermination(contract.TerminationMessage{Reason: contract.ReasonFailed, Message: text})

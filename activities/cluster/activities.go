@@ -15,7 +15,7 @@ import (
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// Options are what the activities need; all but Object, Policies, PullPolicy and Now must be set.
+// Options configures the activities; all but Object, Policies, PullPolicy and Now must be set.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
@@ -39,20 +39,20 @@ type Options struct {
 // use.
 type Activities struct {
 	Options
-	// fresh holds instances that this process has just made, by UID, so that their pods cost no second read.
+	// fresh has instances that this process has just made, by UID, so that their pods cost no second read.
 	fresh *cache.LRUExpireCache
-	// nodes holds what counts of nodes for whether guests can leave them, by name.
+	// nodes has what decides whether guests can leave a node, by the node's name.
 	nodes *cache.LRUExpireCache
 }
 
 const (
-	// freshFor is for how long the answer to the creation of an instance counts as a look at it: no pod is placed,
+	// freshFor is for how long the answer to the creation of an instance counts as a read of it: no pod is placed,
 	// runs, ends and is gone within that time, so that none is made for an instance that had one.
 	freshFor  = 2 * time.Second
 	freshSize = 1024
 )
 
-// clock is a cache's.
+// clock is the clock of a cache.
 type clock func() time.Time
 
 func (c clock) Now() time.Time { return c() }

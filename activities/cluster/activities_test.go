@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,11 +22,11 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/internal/settings"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // world is a cluster for one test: in memory, or (with VIRTFLOW_TEST_KUBECONFIG) a real API server that has the CRDs.
@@ -378,6 +379,9 @@ func TestAQuotaOnLimits(t *testing.T) {
 			Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("8Gi")}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	_, err = w.kubernetes.CoreV1().Namespaces().Patch(t.Context(), w.ns, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"alpha.kubevirt.io/auto-memory-limits-ratio":"1.5"}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
 	// The quota's own admission plugin speaks so.
 	posts := 0
 	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
@@ -397,12 +401,13 @@ func TestAQuotaOnLimits(t *testing.T) {
 	require.NoError(t, err)
 	pod, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), out.Pod.Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	limits := pod.Spec.Containers[0].Resources.Limits
-	require.NotZero(t, limits.Memory().Value())
+	limits, request := pod.Spec.Containers[0].Resources.Limits, pod.Spec.Containers[0].Resources.Requests.Memory()
+	require.Equal(t, request.Value()*3/2, limits.Memory().Value(), "by the namespace's ratio")
 	require.Zero(t, limits.Cpu().Value(), "no quota asks for it")
 }
 
-// TestAWebhookThatAnswersNotFound to what is made for an instance says nothing of the instance, which is there.
+// TestAWebhookThatAnswersNotFound: the error of a webhook that answers NotFound to what is made for an instance does
+// not mean that the instance is gone.
 func TestAWebhookThatAnswersNotFound(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
@@ -441,7 +446,22 @@ func TestErrors(t *testing.T) {
 					{Field: "spec.volumes[1].cloudInitNoCloud.userData", Message: "Invalid value: hunter2"}},
 			}}, contract.ErrorInvalid, false},
 		"quota": {metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
-			Message: "exceeded quota"}, contract.ErrorForbidden, true},
+			Message: "exceeded quota"}, contract.ErrorForbidden, false},
+		"no such priority class": {metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+			Message: "no PriorityClass with name gold was found"}, contract.ErrorForbidden, false},
+		"no such namespace": {metav1.Status{Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+			Message: "namespaces \"default\" not found"}, contract.ErrorForbidden, false},
+		"denied by a webhook": {metav1.Status{Code: http.StatusTeapot,
+			Message: `admission webhook "w" denied the request: no`}, contract.ErrorForbidden, false},
+		"denied by a webhook that is broken": {metav1.Status{Code: http.StatusInternalServerError,
+			Message: `admission webhook "w" denied the request: no`}, contract.ErrorForbidden, false},
+		"a webhook that cannot be called": {metav1.Status{Code: http.StatusInternalServerError,
+			Reason: metav1.StatusReasonInternalError, Message: `failed calling webhook "w": connection refused`},
+			"Kubernetes", true},
+		"unauthorized": {metav1.Status{Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized,
+			Message: "Unauthorized"}, "Kubernetes", true},
+		"too many requests": {metav1.Status{Code: http.StatusTooManyRequests,
+			Reason: metav1.StatusReasonTooManyRequests, Message: "try again later"}, "Kubernetes", true},
 		"unavailable": {metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
 			Message: "etcd is away"}, "Kubernetes", true},
 	} {

@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/util/retry"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// existingVMI is the answer of CreateVMI where an instance has the name already.
+// existingVMI returns the answer of CreateVMI if an instance has the name already.
 func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contract.CreateVMIResult, error) {
 	vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -30,7 +30,8 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 	case ref != nil && string(ref.UID) == vm.UID:
 	case metav1.GetControllerOfNoCopy(vmi) == nil && vmi.DeletionTimestamp == nil:
 		if vmi, err = a.adopt(ctx, vm, vmi); err != nil {
-			return contract.CreateVMIResult{}, a.refused(vm, failure("adopting VirtualMachineInstance "+vm.Name, err))
+			return contract.CreateVMIResult{},
+				a.recordRefusal(vm, failure("adopting VirtualMachineInstance "+vm.Name, err))
 		}
 		owner, err := a.KubeVirt.VMs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 		switch {
@@ -38,10 +39,10 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 			return contract.CreateVMIResult{}, failure("reading VirtualMachine "+vm.Name, err)
 		case err != nil || string(owner.UID) != vm.UID || owner.DeletionTimestamp != nil:
 			return contract.CreateVMIResult{},
-				a.release(ctx, vm, string(vmi.UID), gone("VirtualMachine %s is being deleted", vm.Name))
+				a.release(ctx, vm, string(vmi.UID), goneError("VirtualMachine %s is being deleted", vm.Name))
 		}
 	default:
-		return contract.CreateVMIResult{}, a.refused(vm, final(contract.ErrorConflict, fmt.Sprintf(
+		return contract.CreateVMIResult{}, a.recordRefusal(vm, nonRetryable(contract.ErrorConflict, fmt.Sprintf(
 			"VirtualMachineInstance %s exists (UID %s) and does not belong to this VirtualMachine: delete it, or "+
 				"give the VirtualMachine another name",
 			vm.Name, vmi.UID)))
@@ -49,7 +50,19 @@ func (a *Activities) existingVMI(ctx context.Context, vm contract.Object) (contr
 	return contract.CreateVMIResult{VMI: observe.VMI(vmi)}, nil
 }
 
-// adopt makes a VM the controller of an instance of its name that nobody controls, such as one whose VM was deleted
+// ownVMI returns the instance of a VM's name if the VM controls it, as one that an earlier attempt made; else nil.
+func (a *Activities) ownVMI(ctx context.Context, vm contract.Object) (*kubevirt.VirtualMachineInstance, error) {
+	vmi, err := a.KubeVirt.VMIs(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && !isControllerOf(vm, vmi):
+		return nil, nil // no such instance
+	case err != nil:
+		return nil, failure("reading VirtualMachineInstance "+vm.Name, err)
+	}
+	return vmi, nil
+}
+
+// adopt makes a VM the controller of an instance of its name that has no controller, such as one whose VM was deleted
 // without it. Errors are the API server's.
 func (a *Activities) adopt(
 	ctx context.Context, vm contract.Object, vmi *kubevirt.VirtualMachineInstance,
@@ -64,14 +77,14 @@ func (a *Activities) adopt(
 	return a.writeOwners(ctx, vmi, append(slices.Clone(vmi.OwnerReferences), *owner), finalizers)
 }
 
-// writeOwners gives an instance other owners, and finalizers where they are not nil, in the version that was read.
-// Errors are the API server's.
+// writeOwners gives an instance other owners, and finalizers unless they are nil, in the version that was read. Errors
+// are the API server's.
 func (a *Activities) writeOwners(
 	ctx context.Context, vmi *kubevirt.VirtualMachineInstance, owners []metav1.OwnerReference, finalizers *[]string,
 ) (*kubevirt.VirtualMachineInstance, error) {
 	metadata := locked(string(vmi.UID), vmi.ResourceVersion)
 	metadata["ownerReferences"] = owners
-	metadata.finalizers(finalizers)
+	metadata.setFinalizers(finalizers)
 	body, err := merge{"metadata": metadata}.encode()
 	if err != nil {
 		return nil, err
@@ -79,7 +92,7 @@ func (a *Activities) writeOwners(
 	return a.KubeVirt.VMIs(vmi.Namespace).Patch(ctx, vmi.Name, types.MergePatchType, body, metav1.PatchOptions{})
 }
 
-// withoutOwner are an instance's owners but for the one of that UID.
+// withoutOwner returns an instance's owners without the one of that UID.
 func withoutOwner(vmi *kubevirt.VirtualMachineInstance, uid string) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(vmi.OwnerReferences), func(o metav1.OwnerReference) bool {
 		return string(o.UID) == uid
@@ -96,19 +109,20 @@ func (a *Activities) release(ctx context.Context, vm contract.Object, adopted st
 		switch {
 		case err != nil:
 			return err
-		case !controls(vm, vmi), string(vmi.UID) != adopted && observe.MadeFor(vmi, vm.UID):
+		case !isControllerOf(vm, vmi), string(vmi.UID) != adopted && observe.MadeFor(vmi, vm.UID):
 			return nil
 		}
 		_, err = a.writeOwners(ctx, vmi, withoutOwner(vmi, vm.UID), nil)
 		return err
 	})
-	if err == nil || otherObject(err) { // an instance that is gone is nobody's
+	if err == nil || isOtherObject(err) { // an instance that is gone needs no release
 		return why
 	}
 	return failure("releasing VirtualMachineInstance "+vm.Name, err)
 }
 
-func controls(vm contract.Object, vmi *kubevirt.VirtualMachineInstance) bool {
+// isControllerOf reports whether the VM is the controller of the instance.
+func isControllerOf(vm contract.Object, vmi *kubevirt.VirtualMachineInstance) bool {
 	ref := metav1.GetControllerOfNoCopy(vmi)
 	return ref != nil && string(ref.UID) == vm.UID
 }

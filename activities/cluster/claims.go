@@ -10,14 +10,14 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// claims reads the claims of an instance, and puts what they are into its status (of this copy; nothing is written):
-// its pod and whether it can be moved depend on that. It says what the instance waits for where no pod can be made yet.
-func (a *Activities) claims(
+// readClaims reads the PVCs of an instance, and puts them into its status (of this copy; nothing is written): its pod
+// and whether it can move depend on that. It returns what the instance waits for if no pod can be made yet.
+func (a *Activities) readClaims(
 	ctx context.Context, vmi *kubevirt.VirtualMachineInstance,
 ) ([]contract.VolumeClaim, *contract.Awaits, error) {
 	var all []contract.VolumeClaim
@@ -46,11 +46,11 @@ func (a *Activities) claims(
 			return nil, nil, err
 		}
 		if awaits == nil {
-			awaits = unpopulated(vmi.Namespace, c)
+			awaits = checkPopulated(vmi.Namespace, c)
 		}
 		all = append(all, c)
 	}
-	state, lacks, err := a.state(ctx, vmi)
+	state, lacks, err := a.readState(ctx, vmi)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,8 +64,8 @@ func (a *Activities) claims(
 	return all, awaits, nil
 }
 
-// unpopulated is what is waited for before a pod may have a claim; nil: nothing.
-func unpopulated(namespace string, c contract.VolumeClaim) *contract.Awaits {
+// checkPopulated returns what is waited for before a pod may have a PVC; nil: nothing.
+func checkPopulated(namespace string, c contract.VolumeClaim) *contract.Awaits {
 	switch v := c.DataVolume; {
 	case v != nil && v.Failing():
 		return &contract.Awaits{Reason: contract.ReasonDataVolumeFailed, Message: v.Waits()}
@@ -79,14 +79,14 @@ func unpopulated(namespace string, c contract.VolumeClaim) *contract.Awaits {
 	}
 }
 
-// readClaim reads one; nil: it does not exist.
+// readClaim reads a PVC; nil: it does not exist.
 func (a *Activities) readClaim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
 	if name == "" {
-		return nil, nil //nolint:nilnil // no claim has this name
+		return nil, nil // no claim has this name
 	}
 	pvc, err := a.Kubernetes.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // it does not exist
+		return nil, nil // it does not exist
 	}
 	if err != nil {
 		return nil, failure("reading PersistentVolumeClaim "+name, err)
@@ -94,7 +94,7 @@ func (a *Activities) readClaim(ctx context.Context, namespace, name string) (*co
 	return pvc, nil
 }
 
-// setClaims lets the status of an instance say what its claims are.
+// setClaims sets the PVCs in the status of an instance.
 func setClaims(vmi *kubevirt.VirtualMachineInstance, all []contract.VolumeClaim) {
 	vmi.Status.VolumeStatus = nil
 	for _, c := range all {

@@ -9,13 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestAPodGetsTheClaimsThatThereAre: one that is absent is waited for, each is read once more for each attempt, and
+// TestPodGetsExistingPVCs: one that is absent is waited for, each is read once more for each attempt, and
 // what they are decides what the pod is like and whether the guest can be moved.
-func TestAPodGetsTheClaimsThatThereAre(t *testing.T) {
+func TestPodGetsExistingPVCs(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.machine(t)
 	_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) {

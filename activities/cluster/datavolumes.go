@@ -5,21 +5,20 @@ import (
 	"fmt"
 	"maps"
 
-	"go.temporal.io/sdk/temporal"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// annotationAdoptClaim lets CDI take a claim of the name that is there already, as a restored one.
+// annotationAdoptClaim permits CDI to adopt an existing PVC of the name, such as a restored one.
 const annotationAdoptClaim = "cdi.kubevirt.io/allowClaimAdoption"
 
 // CreateDataVolumes makes the DataVolumes that a VM's templates ask for. What is there already is found, and belongs to
-// the VM or to nobody. Idempotent: the names are the templates'.
+// the VM or has no controller. Idempotent: the names are the templates'.
 func (a *Activities) CreateDataVolumes(
 	ctx context.Context, in contract.CreateDataVolumesInput,
 ) (contract.CreateDataVolumesResult, error) {
@@ -29,15 +28,15 @@ func (a *Activities) CreateDataVolumes(
 	case err != nil:
 		return out, failure("reading VirtualMachine "+in.VM.Name, err)
 	case string(vm.UID) != in.VM.UID:
-		return out, gone("VirtualMachine %s is another one by now (UID %s)", in.VM.Name, vm.UID)
+		return out, goneError("VirtualMachine %s is another one by now (UID %s)", in.VM.Name, vm.UID)
 	case vm.DeletionTimestamp != nil:
-		return out, gone("VirtualMachine %s is being deleted", in.VM.Name)
+		return out, goneError("VirtualMachine %s is being deleted", in.VM.Name)
 	}
 	for i := range vm.Spec.DataVolumeTemplates {
-		dv, err := a.template(ctx, vm, &vm.Spec.DataVolumeTemplates[i])
+		dv, err := a.ensureDataVolume(ctx, vm, &vm.Spec.DataVolumeTemplates[i])
 		if err != nil {
 			message := message(err)
-			a.recordEvent(kindVM, in.VM, warning("FailedDataVolumeCreate",
+			a.recordEvent(kindVM, in.VM, warningEvent("FailedDataVolumeCreate",
 				fmt.Sprintf("Error creating DataVolume %s: %s", vm.Spec.DataVolumeTemplates[i].Name, message)), message)
 			return contract.CreateDataVolumesResult{}, err
 		}
@@ -46,8 +45,8 @@ func (a *Activities) CreateDataVolumes(
 	return out, nil
 }
 
-// template finds the DataVolume of a template, or makes it, unless its claim is there already.
-func (a *Activities) template(
+// ensureDataVolume returns the DataVolume of a template, and makes it unless its PVC exists already.
+func (a *Activities) ensureDataVolume(
 	ctx context.Context, vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTemplateSpec,
 ) (contract.DataVolume, error) {
 	var none contract.DataVolume
@@ -68,13 +67,13 @@ func (a *Activities) template(
 			return none, err
 		}
 	}
-	if dv, err = owned(vm, dv); err != nil {
+	if dv, err = checkOwned(vm, dv); err != nil {
 		return none, err
 	}
 	return observe.DataVolume(dv.Name, dv), nil
 }
 
-// makeDataVolume makes the DataVolume of a template. It may be another's, if it was there by then.
+// makeDataVolume makes the DataVolume of a template. One that exists by then may belong to another owner.
 func (a *Activities) makeDataVolume(
 	ctx context.Context, vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTemplateSpec,
 ) (*cdi.DataVolume, error) {
@@ -86,27 +85,27 @@ func (a *Activities) makeDataVolume(
 			return nil, failure("reading DataVolume "+template.Name, err)
 		}
 		return found, nil
-	case apierrors.IsNotFound(err): // nobody serves them, or the namespace is gone; both may change
-		return nil, temporal.NewApplicationError("DataVolume api is not present in cluster. CDI must be installed for "+
-			"DataVolume support.", errorKubernetes)
+	case apierrors.IsNotFound(err): // the API is not served, or the namespace is gone; both may change
+		return nil, nonRetryable(contract.ErrorForbidden,
+			"DataVolume api is not present in cluster. CDI must be installed for DataVolume support.")
 	case err != nil:
 		return nil, failure("creating DataVolume "+template.Name, err)
 	}
 	a.recordEvent(kindVM, contract.Object{Namespace: vm.Namespace, Name: vm.Name, UID: string(vm.UID)},
-		normal("SuccessfulDataVolumeCreate", "Created DataVolume "+made.Name), string(made.UID))
+		normalEvent("SuccessfulDataVolumeCreate", "Created DataVolume "+made.Name), string(made.UID))
 	return made, nil
 }
 
-// owned refuses a DataVolume that another object controls.
-func owned(vm *kubevirt.VirtualMachine, found *cdi.DataVolume) (*cdi.DataVolume, error) {
+// checkOwned refuses a DataVolume that another object controls.
+func checkOwned(vm *kubevirt.VirtualMachine, found *cdi.DataVolume) (*cdi.DataVolume, error) {
 	if by := metav1.GetControllerOf(found); by != nil && by.UID != vm.UID {
-		return nil, final(contract.ErrorConflict, fmt.Sprintf("DataVolume %s exists (UID %s) and belongs to %s %s: "+
-			"delete it, or give the template another name", found.Name, found.UID, by.Kind, by.Name))
+		return nil, nonRetryable(contract.ErrorConflict, fmt.Sprintf("DataVolume %s exists (UID %s) and belongs to "+
+			"%s %s: delete it, or give the template another name", found.Name, found.UID, by.Kind, by.Name))
 	}
 	return found, nil
 }
 
-// newDataVolume is what a template asks for, as KubeVirt makes it. It goes with its VM.
+// newDataVolume returns the DataVolume that a template asks for, as KubeVirt makes it. It is deleted with its VM.
 func newDataVolume(vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTemplateSpec) *cdi.DataVolume {
 	dv := &cdi.DataVolume{
 		TypeMeta: metav1.TypeMeta{APIVersion: cdi.SchemeGroupVersion.String(), Kind: "DataVolume"},
@@ -129,11 +128,11 @@ func newDataVolume(vm *kubevirt.VirtualMachine, template *kubevirt.DataVolumeTem
 	return dv
 }
 
-// readDataVolume reads one; nil: it does not exist, or there is no CDI.
+// readDataVolume reads a DataVolume; nil: it does not exist, or there is no CDI.
 func (a *Activities) readDataVolume(ctx context.Context, namespace, name string) (*cdi.DataVolume, error) {
 	dv, err := a.KubeVirt.DataVolumes(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // it does not exist
+		return nil, nil // it does not exist
 	}
 	if err != nil {
 		return nil, failure("reading DataVolume "+name, err)
@@ -141,11 +140,11 @@ func (a *Activities) readDataVolume(ctx context.Context, namespace, name string)
 	return dv, nil
 }
 
-// recordFailing records that the status of a VM says by now which DataVolume cannot be populated, once for each reason.
+// recordFailing records, once for each reason, which DataVolume the status of a VM names as impossible to populate.
 func (a *Activities) recordFailing(in contract.PatchVMInput) {
 	for _, c := range in.Status.Conditions {
 		if c.Type == "Failure" && c.Reason == contract.ReasonDataVolumeFailed {
-			a.recordEvent(kindVM, in.VM, warning(c.Reason, c.Message), c.Message)
+			a.recordEvent(kindVM, in.VM, warningEvent(c.Reason, c.Message), c.Message)
 		}
 	}
 }

@@ -11,21 +11,21 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// looks is how often an object is looked at in one attempt to change it in the version that was looked at: it may
-// change just then.
-const looks = 5
+// maxReads is how often one attempt reads an object that it changes in the version that it has read: it may change in
+// between.
+const maxReads = 5
 
 var (
-	errUnsettled = errors.New("it changes all the time")
-	errUnchanged = errors.New("it is said to have changed, and has not")
+	errUnsettled = errors.New("the object changed at each attempt")
+	errUnchanged = errors.New("conflict without a new resourceVersion")
 )
 
-// DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended. Whoever asks may remember
+// DeleteVMI deletes the instance of a VM; its own finalizers hold it until its pod has ended. The caller may remember
 // what is true no longer. So both are read, and the very version of the instance that was read is deleted, only if the
 // VM goes, or asks for the end of this instance, or if the instance is what a cancelled start has made, and its guest
 // has never run. Idempotent: neither a second attempt nor a newer instance of the name is touched, nor one that the VM
@@ -34,7 +34,7 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 	out, err := a.deleteVMI(ctx, in)
 	if err != nil {
 		err = failure("deleting VirtualMachineInstance "+in.VM.Name, err)
-		a.recordEvent(kindVM, in.VM, warning(contract.ReasonFailedDelete,
+		a.recordEvent(kindVM, in.VM, warningEvent(contract.ReasonFailedDelete,
 			"Error deleting virtual machine instance "+in.VM.Name+": "+message(err)), in.VMI.UID)
 	}
 	return out, err
@@ -42,7 +42,7 @@ func (a *Activities) DeleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 
 // deleteVMI is DeleteVMI with the errors of the API server.
 func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
-	for range looks {
+	for range maxReads {
 		// The instance is read first: whatever takes it from its VM after that changes it, and then there is nothing of
 		// this version to delete.
 		vmi, err := a.KubeVirt.VMIs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{})
@@ -58,7 +58,7 @@ func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 		} else if err != nil {
 			return contract.DeleteVMIResult{}, err
 		}
-		answer, err := a.spared(ctx, in, vm, vmi)
+		answer, err := a.checkDeletable(ctx, in, vm, vmi)
 		switch {
 		case err != nil:
 			return contract.DeleteVMIResult{}, err
@@ -69,22 +69,27 @@ func (a *Activities) deleteVMI(ctx context.Context, in contract.DeleteVMIInput) 
 			_, err = a.adopt(ctx, in.VM, vmi)
 		default:
 			if err = a.deleteVersion(ctx, vmi); err == nil {
-				a.recordEvent(kindVM, in.VM, normal("SuccessfulDelete",
+				if vmi.Status.Reason == contract.ReasonEvicted {
+					a.recordEvent(kindVM, in.VM, warningEvent(contract.ReasonEvicted, "The pod of the virtual machine "+
+						"instance "+string(vmi.UID)+" was deleted while its guest ran, which ended with it"),
+						string(vmi.UID))
+				}
+				a.recordEvent(kindVM, in.VM, normalEvent("SuccessfulDelete",
 					"Stopped the virtual machine by deleting the virtual machine instance "+
 						string(vmi.UID)), string(vmi.UID))
 				return contract.DeleteVMIResult{UID: string(vmi.UID)}, nil
 			}
 		}
-		if err != nil && !apierrors.IsConflict(err) && !otherObject(err) {
+		if err != nil && !apierrors.IsConflict(err) && !isOtherObject(err) {
 			return contract.DeleteVMIResult{}, err
 		}
 	}
 	return contract.DeleteVMIResult{}, errUnsettled
 }
 
-// spared is the answer where an instance is not to be deleted, or is being deleted already; nil: it is to be deleted. A
-// VM of nil is gone.
-func (a *Activities) spared(
+// checkDeletable returns the answer where an instance is not to be deleted, or is being deleted already; nil: it is to
+// be deleted. A VM of nil is gone.
+func (a *Activities) checkDeletable(
 	ctx context.Context, in contract.DeleteVMIInput, vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance,
 ) (*contract.DeleteVMIResult, error) {
 	orphaned := &contract.DeleteVMIResult{Absent: true, Orphaned: in.VMI.UID != ""}
@@ -94,7 +99,7 @@ func (a *Activities) spared(
 	}
 	goes := vm == nil || vm.DeletionTimestamp != nil
 	if goes {
-		if stays, err := a.orphans(ctx, vm, vmi, controller == nil); err != nil || stays {
+		if stays, err := a.isOrphaned(ctx, vm, vmi, controller == nil); err != nil || stays {
 			return orphaned, err
 		}
 	}
@@ -102,19 +107,20 @@ func (a *Activities) spared(
 		return &contract.DeleteVMIResult{UID: string(vmi.UID)}, nil
 	}
 	if goes {
-		return nil, nil //nolint:nilnil // it is to be deleted
+		return nil, nil // it is to be deleted
 	}
 	machine, instance := observe.VM(vm), observe.VMIForVM(observe.VMI(vmi))
-	why, err := a.wanted(ctx, &machine, &instance, vmi, in.MadeBy)
+	why, err := a.whyRetained(ctx, &machine, &instance, vmi, in.MadeBy)
 	if err != nil || why == "" {
 		return nil, err
 	}
 	return &contract.DeleteVMIResult{Refused: why, VM: &machine, VMI: &instance}, nil
 }
 
-// wanted says why an instance is not to be deleted as long as its VM is there; "": it is. Cancelled is the transition
-// that is being compensated, if any. That a guest has run shows in its pod first: the status is written a little later.
-func (a *Activities) wanted(
+// whyRetained returns why an instance is not to be deleted as long as its VM is there; "": it is to be deleted.
+// Cancelled is the transition that is being compensated, if any. That a guest has run shows in its pod first: the
+// status is written a little later.
+func (a *Activities) whyRetained(
 	ctx context.Context, vm *contract.VMObservation, o *contract.VMIObservation, vmi *kubevirt.VirtualMachineInstance,
 	cancelled string,
 ) (string, error) {
@@ -142,10 +148,11 @@ func (a *Activities) wanted(
 	return "", nil
 }
 
-// orphans says that a VM which is gone or being deleted leaves an instance behind. A finalizer says so, until the
-// garbage collector has taken all dependents from the VM. The revision that the instance was made from is one of them.
-// Where that is still the VM's, only the instance was taken, and by somebody else. Free: nobody controls the instance.
-func (a *Activities) orphans(
+// isOrphaned reports whether a VM which is gone or being deleted orphans an instance. A finalizer of the VM shows it,
+// until the garbage collector has removed the VM from all dependents' owners. The revision that the instance was made
+// from is one of them. Where that is still the VM's, only the instance was released, and not by the garbage collector.
+// Free: the instance has no controller.
+func (a *Activities) isOrphaned(
 	ctx context.Context, vm *kubevirt.VirtualMachine, vmi *kubevirt.VirtualMachineInstance, free bool,
 ) (bool, error) {
 	name := vmi.Status.VirtualMachineRevisionName

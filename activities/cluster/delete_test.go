@@ -14,8 +14,8 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/contract"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // changing has an instance change, as often as asked for, between the look at it and the request to delete it.
@@ -107,11 +107,30 @@ func labelled(vmi *kubevirt.VirtualMachineInstance) {
 	vmi.Labels["changed"] += "x"
 }
 
-// TestWhatChangesHandsAtTheLastMomentStays, although the instance was its VM's when it was looked at.
-func TestWhatChangesHandsAtTheLastMomentStays(t *testing.T) {
+// TestEvictionEvent: the VM's events report that the pod of its instance was deleted.
+func TestEvictionEvent(t *testing.T) {
+	w := newWorld(t)
+	vm, vmi := w.machine(t)
+	ended, err := w.kubevirt.VMIs(w.ns).Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	ended.Status.Phase, ended.Status.Reason = kubevirt.Succeeded, contract.ReasonEvicted
+	_, err = w.kubevirt.VMIs(w.ns).Update(t.Context(), ended, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	out, err := w.DeleteVMI(t.Context(), contract.DeleteVMIInput{VM: vm, VMI: vmi})
+	require.NoError(t, err)
+	require.Empty(t, out.Refused)
+	events, err := w.kubernetes.CoreV1().Events(w.ns).List(t.Context(), metav1.ListOptions{
+		FieldSelector: "involvedObject.uid=" + vm.UID + ",reason=" + contract.ReasonEvicted})
+	require.NoError(t, err)
+	require.Len(t, events.Items, 1)
+	require.Contains(t, events.Items[0].Message, vmi.UID)
+}
+
+// TestKeepsInstanceThatChangesOwner: the instance was its VM's when the activity read it, and is not when it deletes.
+func TestKeepsInstanceThatChangesOwner(t *testing.T) {
 	for name, owners := range map[string][]metav1.OwnerReference{
-		"nobody's":  nil,
-		"another's": {farm()},
+		"without a controller": nil,
+		"another's":            {farm()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -131,8 +150,8 @@ func TestWhatChangesHandsAtTheLastMomentStays(t *testing.T) {
 	}
 }
 
-// TestABusyInstanceIsDeleted: that it changes in another way just then is no reason to leave it alone.
-func TestABusyInstanceIsDeleted(t *testing.T) {
+// TestDeletesChangingInstance: that it changes in another way just then is no reason to leave it alone.
+func TestDeletesChangingInstance(t *testing.T) {
 	w := newWorld(t)
 	deletions := w.changing(t, 3, labelled)
 	vm, _ := w.machine(t)
@@ -144,8 +163,9 @@ func TestABusyInstanceIsDeleted(t *testing.T) {
 	require.NotNil(t, w.there(t, "web").DeletionTimestamp)
 }
 
-// TestAnInstanceThatNeverRestsIsTriedAgain, and is not taken for one that is gone.
-func TestAnInstanceThatNeverRestsIsTriedAgain(t *testing.T) {
+// TestRetriesInstanceThatKeepsChanging: an instance that changes at each attempt is an error, which is retried, and
+// does not count as gone.
+func TestRetriesInstanceThatKeepsChanging(t *testing.T) {
 	w := newWorld(t)
 	w.changing(t, 1000, labelled)
 	vm, _ := w.machine(t)
@@ -155,9 +175,9 @@ func TestAnInstanceThatNeverRestsIsTriedAgain(t *testing.T) {
 	require.Nil(t, w.there(t, "web").DeletionTimestamp)
 }
 
-// TestARefusalIsNoEnd: somebody's own policy keeps instances from being deleted. That is told, and does not let the VM
-// go without its instance.
-func TestARefusalIsNoEnd(t *testing.T) {
+// TestRefusedDeletionIsNoEnd: a policy of the cluster's own keeps instances from being deleted. That is reported, and
+// the VM keeps its finalizer.
+func TestRefusedDeletionIsNoEnd(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
 		t.Skip("a real API server has no such policy")
@@ -196,11 +216,12 @@ func TestARefusalIsNoEnd(t *testing.T) {
 	}
 }
 
-// TestReplicasThatAreNoLongerTheSetsStay, although the set still takes them for its own.
-func TestReplicasThatAreNoLongerTheSetsStay(t *testing.T) {
+// TestKeepsReplicasOfOtherOwners: the replicas have other owners by now, although the set's workflow still lists them
+// as its own.
+func TestKeepsReplicasOfOtherOwners(t *testing.T) {
 	for name, change := range map[string]func(*kubevirt.VirtualMachineInstance){
-		"set aside": func(vmi *kubevirt.VirtualMachineInstance) { vmi.Labels = map[string]string{"app": "aside"} },
-		"nobody's":  func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = nil },
+		"set aside":            func(vmi *kubevirt.VirtualMachineInstance) { vmi.Labels = map[string]string{"app": "aside"} },
+		"without a controller": func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = nil },
 		"another's": func(vmi *kubevirt.VirtualMachineInstance) {
 			vmi.OwnerReferences = []metav1.OwnerReference{farm()}
 		},
@@ -245,8 +266,8 @@ func TestReplicasOfASetThatGoesAreNotTheSetsToDelete(t *testing.T) {
 	require.Nil(t, w.there(t, replica.Name).DeletionTimestamp)
 }
 
-// TestWhatIsAdoptedTooLateIsReleased: the VM was deleted after it was looked at, and before it adopted the instance.
-func TestWhatIsAdoptedTooLateIsReleased(t *testing.T) {
+// TestReleasesInstanceAdoptedTooLate: the VM was deleted after it was looked at, and before it adopted the instance.
+func TestReleasesInstanceAdoptedTooLate(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
 		t.Skip("a real API server cannot be held up")
@@ -282,8 +303,8 @@ func TestWhatIsAdoptedTooLateIsReleased(t *testing.T) {
 	}
 }
 
-// TestWhatIsAdoptedTooLateIsReleasedByTheNextAttempt, where the first one adopted the instance and then failed.
-func TestWhatIsAdoptedTooLateIsReleasedByTheNextAttempt(t *testing.T) {
+// TestNextAttemptReleasesInstanceAdoptedTooLate: the first attempt adopted the instance and then failed.
+func TestNextAttemptReleasesInstanceAdoptedTooLate(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
 		t.Skip("a real API server cannot be held up")
@@ -324,17 +345,17 @@ func TestWhatIsAdoptedTooLateIsReleasedByTheNextAttempt(t *testing.T) {
 	}
 }
 
-// TestWhoTookAnInstanceFromAVMThatGoes: the garbage collector takes everything from it that is the VM's; anybody else
+// TestWhoReleasedTheInstanceOfADeletedVM: the garbage collector releases everything that is the VM's; any other client
 // only the instance.
-func TestWhoTookAnInstanceFromAVMThatGoes(t *testing.T) {
+func TestWhoReleasedTheInstanceOfADeletedVM(t *testing.T) {
 	for name, c := range map[string]struct {
 		revision []metav1.OwnerReference
 		gone     bool
 		left     bool
 	}{
-		"somebody":              {},
+		"another client":        {},
 		"the garbage collector": {revision: []metav1.OwnerReference{}, left: true},
-		"nobody can say who":    {gone: true, left: true},
+		"not known":             {gone: true, left: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -371,8 +392,8 @@ func TestWhoTookAnInstanceFromAVMThatGoes(t *testing.T) {
 	}
 }
 
-// TestAnInstanceIsDeletedOnlyAsIsWantedNow: what the workflow remembers is as old as its copy of Temporal's database.
-func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
+// TestDeletesInstanceOnlyIfStillRequired: what the workflow remembers is as old as its copy of Temporal's database.
+func TestDeletesInstanceOnlyIfStillRequired(t *testing.T) {
 	const start = "vm/default/web/12345678/start/1"
 	running := func(vmi *kubevirt.VirtualMachineInstance) {
 		vmi.Status.Phase = kubevirt.Running
@@ -393,7 +414,7 @@ func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 		"it has ended, and is replaced": {strategy: "Always", vmi: func(v *kubevirt.VirtualMachineInstance) {
 			v.Status.Phase = kubevirt.Failed
 		}, deleted: true},
-		"it has ended, and nobody asks": {strategy: "Manual", vmi: func(v *kubevirt.VirtualMachineInstance) {
+		"it has ended, without a request": {strategy: "Manual", vmi: func(v *kubevirt.VirtualMachineInstance) {
 			v.Status.Phase = kubevirt.Failed
 		}, refused: "does not ask"},
 		"the VM is halted":                {strategy: "Halted", vmi: running, deleted: true},
@@ -462,18 +483,18 @@ func TestAnInstanceIsDeletedOnlyAsIsWantedNow(t *testing.T) {
 	}
 }
 
-// TestAVMKeepsItsFinalizerWhileItHasItsInstance, whatever its workflow remembers; an instance that it leaves behind, or
-// that is another's, keeps nothing.
-func TestAVMKeepsItsFinalizerWhileItHasItsInstance(t *testing.T) {
+// TestKeepsVMFinalizerWhileInstanceExists: the VM's own instance keeps the finalizer, whatever the VM's workflow
+// remembers. An instance that the VM orphans, or that belongs to another owner, does not.
+func TestKeepsVMFinalizerWhileInstanceExists(t *testing.T) {
 	for name, c := range map[string]struct {
 		left  []string // of its finalizers
 		vmi   func(*kubevirt.VirtualMachineInstance)
 		keeps bool
 	}{
-		"its own":         {keeps: true},
-		"it is left":      {left: []string{metav1.FinalizerOrphanDependents}},
-		"another's":       {vmi: func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences[0].UID = "other" }},
-		"nobody's by now": {vmi: func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences = nil }},
+		"its own":                     {keeps: true},
+		"it is left":                  {left: []string{metav1.FinalizerOrphanDependents}},
+		"another's":                   {vmi: func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences[0].UID = "other" }},
+		"without a controller by now": {vmi: func(v *kubevirt.VirtualMachineInstance) { v.OwnerReferences = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -496,8 +517,8 @@ func TestAVMKeepsItsFinalizerWhileItHasItsInstance(t *testing.T) {
 	}
 }
 
-// TestAnInstanceOfAVMThatGoesWithoutItStays, also while the garbage collector has not come to it yet.
-func TestAnInstanceOfAVMThatGoesWithoutItStays(t *testing.T) {
+// TestKeepsOrphanedInstance: this holds also before the garbage collector has removed the ownerReference.
+func TestKeepsOrphanedInstance(t *testing.T) {
 	w := newWorld(t)
 	vm, vmi := w.machine(t)
 	_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(v *kubevirt.VirtualMachine) {
@@ -511,9 +532,9 @@ func TestAnInstanceOfAVMThatGoesWithoutItStays(t *testing.T) {
 	require.Nil(t, w.there(t, "web").DeletionTimestamp)
 }
 
-// TestReplicasAreDeletedOnlyWhileThereAreTooMany: the set may have been scaled up since, and an instance run again for
-// all that is remembered.
-func TestReplicasAreDeletedOnlyWhileThereAreTooMany(t *testing.T) {
+// TestDeletesOnlySurplusReplicas: the current set decides, because it may have been scaled up, and an ended instance
+// may run again, since the workflow decided.
+func TestDeletesOnlySurplusReplicas(t *testing.T) {
 	w := newWorld(t)
 	made, set := w.replicaSet(t) // of three
 	_, err := w.CreateReplicas(t.Context(),
@@ -559,7 +580,8 @@ func TestReplicasAreDeletedOnlyWhileThereAreTooMany(t *testing.T) {
 	require.Equal(t, 1, going())
 	out, err = w.DeleteReplicas(t.Context(), contract.DeleteReplicasInput{Set: set, Remove: all})
 	require.NoError(t, err)
-	require.Equal(t, 1, out.Deleted, "it counts no more")
+	require.Equal(t, 1, out.Deleted,
+		"the instance that is being deleted is no replica any more, and no second one goes")
 	require.NotNil(t, out.Set)
 	require.Equal(t, 1, going())
 }

@@ -1,7 +1,7 @@
 // Package cluster has the activities that talk to Kubernetes: what workflows decide, done to objects. They run on the
 // control queue, mostly as local activities, so each does as few requests as it can, one after the other. What destroys
-// something reads first what is true at that moment, and is refused unless that is certain; nothing else reads what it
-// was told.
+// something reads first what is true at that moment, and is refused unless that is certain; nothing else reads again
+// what its input carries.
 //
 // Every activity may be run again after it has worked: names are derived from UIDs, what is there already is found,
 // what is gone already is done, and a patch carries the UID and the resourceVersion that it was decided from.
@@ -28,7 +28,7 @@
 //	k8s.cni.cncf.io  network-attachment-definitions   get      (of an instance that names one)
 //	""            secrets                             create
 //	""            resourcequotas                      list     (of a namespace that refused a pod)
-//	""            events                              create
+//	""            events                              create, list   (of a pod whose containers do not start)
 //	""            nodes                               get, patch   (read before a drain moves or evicts)
 //	""            namespaces                          get      (where a MigrationPolicy asks for labels)
 //	kubevirt.io   kubevirts (own namespace only)      get, list, watch

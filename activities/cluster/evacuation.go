@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// FindEvacuees lists the instances on a node that are to leave it: those that can be moved first, the smallest of them
-// first, since it is done soonest; of the same size the oldest.
+// FindEvacuees lists the instances on a node that have to leave it: those that can move first, the smallest of them
+// first, since they take the least time; of the same size the oldest.
 func (a *Activities) FindEvacuees(
 	ctx context.Context, in contract.FindEvacueesInput,
 ) (contract.FindEvacueesResult, error) {
@@ -26,7 +26,7 @@ func (a *Activities) FindEvacuees(
 	selector := labels.SelectorFromSet(labels.Set{kubevirt.NodeNameLabel: in.Node}).String()
 	err := a.eachInstance(ctx, selector, func(vmi *kubevirt.VirtualMachineInstance) error {
 		if vmi.Status.NodeName == in.Node && !vmi.IsFinal() &&
-			(in.Scope != contract.ScopeMarked || marked(vmi, in.Node)) {
+			(in.Scope != contract.ScopeMarked || isMarked(vmi, in.Node)) {
 			there = append(there, evacuee(vmi, in.Node, string(settings.EvictionStrategy())))
 		}
 		return nil
@@ -34,30 +34,30 @@ func (a *Activities) FindEvacuees(
 	if err != nil {
 		return out, err
 	}
-	out.Evacuees, out.More, err = a.movables(ctx, there, in.Priority,
+	out.Evacuees, out.More, err = a.listMovables(ctx, there, in.Priority,
 		func(m *contract.Movable, by *kubevirt.VirtualMachineInstanceMigration) {
 			m.Evacuates = by.Annotations[contract.AnnotationEvacuation] == in.Node
 		})
 	return out, err
 }
 
-// evacuee is what a drain needs to know of an instance, but for its migrations.
+// evacuee returns what a drain needs of an instance, except its migrations.
 func evacuee(vmi *kubevirt.VirtualMachineInstance, node, strategy string) contract.Movable {
 	m := movable(vmi)
-	m.Strategy, m.Marked, m.Descheduled = strategy, marked(vmi, node), descheduled(vmi)
+	m.Strategy, m.Marked, m.Descheduled = strategy, isMarked(vmi, node), isDescheduled(vmi)
 	if s := vmi.Spec.EvictionStrategy; s != nil {
 		m.Strategy = string(*s)
 	}
 	return m
 }
 
-// descheduled says that the descheduler has asked for the eviction of an instance.
-func descheduled(vmi *kubevirt.VirtualMachineInstance) bool {
+// isDescheduled reports whether the descheduler has asked for the eviction of an instance.
+func isDescheduled(vmi *kubevirt.VirtualMachineInstance) bool {
 	return vmi.Annotations[kubevirt.EvictionSourceAnnotation] == "descheduler"
 }
 
-// CreateMigrations makes a migration for each of the instances that are on the node yet, are to leave it as things are
-// now, and have none. Idempotent: its name is derived from the instance, the node and the one before.
+// CreateMigrations makes a migration for each of the instances that are still on the node, still have to leave it, and
+// have none. Idempotent: its name is derived from the instance, the node and the migration before.
 func (a *Activities) CreateMigrations(
 	ctx context.Context, in contract.CreateMigrationsInput,
 ) (contract.CreateMigrationsResult, error) {
@@ -65,7 +65,7 @@ func (a *Activities) CreateMigrations(
 	var there []kubevirt.VirtualMachineInstance
 	var objects []contract.Object
 	for _, e := range in.Instances {
-		vmi, err := a.onNode(ctx, e.VMI, in.Node)
+		vmi, err := a.instanceOnNode(ctx, e.VMI, in.Node)
 		switch {
 		case err != nil:
 			return out, err
@@ -73,19 +73,19 @@ func (a *Activities) CreateMigrations(
 			there, objects = append(there, *vmi), append(objects, e.VMI)
 		}
 	}
-	migrations, err := a.migrationsOf(ctx, objects)
+	migrations, err := a.listMigrationsOf(ctx, objects)
 	if err != nil {
 		return out, err
 	}
 	stay := ""
-	if slices.ContainsFunc(there, func(vmi kubevirt.VirtualMachineInstance) bool { return !marked(&vmi, in.Node) }) {
-		if stay, err = a.notDrained(ctx, in.Node); err != nil {
+	if slices.ContainsFunc(there, func(vmi kubevirt.VirtualMachineInstance) bool { return !isMarked(&vmi, in.Node) }) {
+		if stay, err = a.whyNotDrained(ctx, in.Node); err != nil {
 			return out, err
 		}
 	}
 	for i := range there {
 		vmi := &there[i]
-		if stay != "" && !marked(vmi, in.Node) {
+		if stay != "" && !isMarked(vmi, in.Node) {
 			out.Refused = append(out.Refused, contract.InstanceRefusal{UID: string(vmi.UID), Why: stay})
 			continue
 		}
@@ -103,13 +103,13 @@ func (a *Activities) CreateMigrations(
 	return out, nil
 }
 
-// marked says that an instance is asked to leave a node, whatever becomes of the others.
-func marked(vmi *kubevirt.VirtualMachineInstance, node string) bool {
+// isMarked reports whether an instance has to leave a node, whether the node is drained or not.
+func isMarked(vmi *kubevirt.VirtualMachineInstance, node string) bool {
 	return vmi.Status.EvacuationNodeName == node
 }
 
-// notDrained is why not all guests are to leave a node, as the API server knows it now; "" when they are.
-func (a *Activities) notDrained(ctx context.Context, name string) (string, error) {
+// whyNotDrained returns why not all guests have to leave a node, by its current state; "" if they do.
+func (a *Activities) whyNotDrained(ctx context.Context, name string) (string, error) {
 	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -123,7 +123,7 @@ func (a *Activities) notDrained(ctx context.Context, name string) (string, error
 	return "", nil
 }
 
-// evacuation is how a migration is made that brings an instance away from a node.
+// evacuation returns the migration that moves an instance away from a node.
 func evacuation(vmi *kubevirt.VirtualMachineInstance, in contract.CreateMigrationsInput) automated {
 	how := automated{
 		prefix: "kubevirt-evacuation-", key: in.Node, component: componentEvacuation,
@@ -133,24 +133,24 @@ func evacuation(vmi *kubevirt.VirtualMachineInstance, in contract.CreateMigratio
 	if in.Actor != "" {
 		how.annotations[contract.AnnotationRequestedBy] = in.Actor
 	}
-	if descheduled(vmi) {
+	if isDescheduled(vmi) {
 		how.priority = kubevirt.PrioritySystemMaintenance
 	}
 	return how
 }
 
-// onNode is an instance that is on a node, or nil: it is not, has ended, or is another one by now.
-func (a *Activities) onNode(
+// instanceOnNode returns an instance that is on a node, or nil: it is elsewhere, has ended, or has another UID by now.
+func (a *Activities) instanceOnNode(
 	ctx context.Context, o contract.Object, node string,
 ) (*kubevirt.VirtualMachineInstance, error) {
 	vmi, err := a.KubeVirt.VMIs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil // there is none
 	case err != nil:
 		return nil, failure("reading VirtualMachineInstance "+o.Name, err)
 	case string(vmi.UID) != o.UID || vmi.Status.NodeName != node || vmi.IsFinal():
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil // there is none
 	}
 	return vmi, nil
 }
@@ -169,11 +169,10 @@ func (a *Activities) DeleteMigrations(ctx context.Context, in contract.DeleteMig
 	return nil
 }
 
-// EvictPod evicts the launcher pods of an instance on a node, as whoever drains the node would, unless the instance is
-// to be moved, or the node is not drained, as things are now. Disruption budgets are asked. Idempotent: a pod that is
-// being deleted is left as it is.
+// EvictPod evicts the launcher pods of an instance on a node, as kubectl drain would, unless the instance can move, or
+// the node is not drained any more. Disruption budgets apply. Idempotent: a pod that is being deleted stays as it is.
 func (a *Activities) EvictPod(ctx context.Context, in contract.EvictPodInput) (contract.EvictPodResult, error) {
-	vmi, err := a.onNode(ctx, in.VMI, in.Node)
+	vmi, err := a.instanceOnNode(ctx, in.VMI, in.Node)
 	if err != nil || vmi == nil {
 		return contract.EvictPodResult{}, err
 	}
@@ -187,16 +186,17 @@ func (a *Activities) EvictPod(ctx context.Context, in contract.EvictPodInput) (c
 		}
 	default:
 	}
-	if stay, err := a.notDrained(ctx, in.Node); err != nil || stay != "" {
+	if stay, err := a.whyNotDrained(ctx, in.Node); err != nil || stay != "" {
 		return contract.EvictPodResult{Refused: stay}, err
 	}
-	refused, err := a.evict(ctx, in.VMI, in.Node, componentEvacuation, func(pod string) string {
+	refused, err := a.evictPods(ctx, in.VMI, in.Node, componentEvacuation, func(pod string) string {
 		return "Evicted pod " + pod + " from node " + in.Node
 	})
 	return contract.EvictPodResult{Refused: refused}, err
 }
 
-// ClearEvacuation takes back that instances are to leave a node. One that is to leave another node stays as it is.
+// ClearEvacuation removes status.evacuationNodeName from instances where it names the node. It does not change an
+// instance that has to leave another node, and one that is gone is no error.
 func (a *Activities) ClearEvacuation(ctx context.Context, in contract.ClearEvacuationInput) error {
 	for _, o := range in.Instances {
 		const path = "/status/evacuationNodeName"

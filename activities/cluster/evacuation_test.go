@@ -10,10 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const drained = "node-1"
@@ -139,6 +140,31 @@ func TestFindEvacuees(t *testing.T) {
 	require.WithinDuration(t, time.Now(), all[0].LastFailure, time.Minute)
 }
 
+// TestLongNamesAreMoved: a label takes 63 characters of the 253 that the name of an instance may have.
+func TestLongNamesAreMoved(t *testing.T) {
+	w := newWorld(t)
+	vmi := w.evacuee(t, strings.Repeat("long-name.", 20)+"x", nil)
+	in := contract.CreateMigrationsInput{Node: drained, Instances: []contract.Movable{{VMI: vmi}}}
+	out, err := w.CreateMigrations(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, contract.CreateMigrationsResult{Made: 1}, out)
+	m := w.migrations(t)[0]
+	require.Equal(t, vmi.Name, m.Spec.VMIName)
+	require.Empty(t, validation.IsValidLabelValue(m.Labels[kubevirt.MigrationSelectorLabel]))
+	movable := func() contract.Movable {
+		all, err := w.FindEvacuees(t.Context(), contract.FindEvacueesInput{Node: drained, Scope: contract.ScopeAll})
+		require.NoError(t, err)
+		require.Len(t, all.Evacuees, 1)
+		return all.Evacuees[0]
+	}
+	require.Equal(t, m.Name, movable().Migration.Name)
+	w.ends(t, m.Name, kubevirt.MigrationFailed)
+	require.Equal(t, 1, movable().Failures)
+	_, err = w.CreateMigrations(t.Context(), in)
+	require.NoError(t, err)
+	require.Len(t, w.migrations(t), 2)
+}
+
 func TestCreateMigrations(t *testing.T) {
 	w := newWorld(t)
 	web := contract.Movable{VMI: w.evacuee(t, "web", nil)}
@@ -185,7 +211,7 @@ func TestCreateMigrations(t *testing.T) {
 
 	in2 := contract.DeleteMigrationsInput{Migrations: []contract.Object{
 		{Namespace: w.ns, Name: all[0].Name, UID: string(all[0].UID)},
-		{Namespace: w.ns, Name: all[1].Name, UID: "another"}, {Namespace: w.ns, Name: "nobody", UID: "u"}}}
+		{Namespace: w.ns, Name: all[1].Name, UID: "another"}, {Namespace: w.ns, Name: "absent", UID: "u"}}}
 	for range 2 {
 		require.NoError(t, w.DeleteMigrations(t.Context(), in2))
 	}
@@ -194,8 +220,8 @@ func TestCreateMigrations(t *testing.T) {
 	}
 }
 
-// TestWhoIsNotMarkedMovesOnlyWhileTheNodeIsDrained as the Node is now, whatever the drain believes.
-func TestWhoIsNotMarkedMovesOnlyWhileTheNodeIsDrained(t *testing.T) {
+// TestUnmarkedInstanceMovesOnlyDuringDrain: the Node's current state decides, whatever the drain's state says.
+func TestUnmarkedInstanceMovesOnlyDuringDrain(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
 		t.Skip("it needs a node of its own")
@@ -220,7 +246,8 @@ func TestWhoIsNotMarkedMovesOnlyWhileTheNodeIsDrained(t *testing.T) {
 	require.Equal(t, 1, made("tainted", unmarked).Made)
 }
 
-// TestANameThatIsNoLabelHidesNoOther instance's migrations.
+// TestANameThatIsNoLabelHidesNoOther: an instance whose name is no valid label value does not hide the migrations of
+// other instances.
 func TestANameThatIsNoLabelHidesNoOther(t *testing.T) {
 	w := newWorld(t)
 	web := w.evacuee(t, "web", nil)
@@ -310,10 +337,10 @@ func TestClearEvacuation(t *testing.T) {
 		v.Status.EvacuationNodeName = "node-2"
 	})
 	other := contract.Object{Namespace: w.ns, Name: "elsewhere", UID: "another"}
-	nobody := contract.Object{Namespace: w.ns, Name: "nobody", UID: "u"}
+	absent := contract.Object{Namespace: w.ns, Name: "absent", UID: "u"}
 	for range 2 {
 		require.NoError(t, w.ClearEvacuation(t.Context(), contract.ClearEvacuationInput{Node: drained,
-			Instances: []contract.Object{elsewhere, other, nobody, marked}}))
+			Instances: []contract.Object{elsewhere, other, absent, marked}}))
 	}
 	for name, want := range map[string]string{"marked": "", "elsewhere": "node-2"} {
 		vmi, err := w.kubevirt.VMIs(w.ns).Get(t.Context(), name, metav1.GetOptions{})

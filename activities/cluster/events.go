@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Who KubeVirt says that an event comes from; clients filter by these.
+// Who KubeVirt names as the source of an event; clients filter by these.
 const (
 	componentController = "virtualmachine-controller"
 	componentNode       = "virt-handler"
@@ -34,14 +34,14 @@ const (
 // maxEventMessage is the API server's limit for an event's message, in bytes.
 const maxEventMessage = 1024
 
-// recordEvent records an event that goes with something done already: nobody waits for it, and it is lost rather than
-// that thing done again. Its name is derived from what it is about, so that a repeated attempt writes it once; occasion
-// tells two events of one reason on one object apart.
+// recordEvent records an event about something done already: nothing waits for it, and an event may be lost, so that
+// the work is not repeated for it. Its name is derived from its object, reason and occasion, so that a repeated attempt
+// writes it once; occasion distinguishes two events of one reason on one object.
 func (a *Activities) recordEvent(kind string, o contract.Object, e contract.Event, occasion string) {
 	a.recordBy(component(kind, e.Reason), kind, o, e, occasion)
 }
 
-// recordBy is recordEvent for what a certain component of KubeVirt's says.
+// recordBy is recordEvent with the given KubeVirt component as the event's source.
 func (a *Activities) recordBy(by, kind string, o contract.Object, e contract.Event, occasion string) {
 	stamp := metav1.NewTime(a.Now().UTC().Truncate(time.Second))
 	namespace, apiVersion := o.Namespace, "kubevirt.io/v1"
@@ -64,8 +64,8 @@ func (a *Activities) recordBy(by, kind string, o contract.Object, e contract.Eve
 	})
 }
 
-// component is who KubeVirt has say this: its node agent speaks of domains and their moves, its
-// controller of everything else.
+// component returns the component that KubeVirt names as an event's source: its node agent for domains and their moves,
+// its controller for everything else.
 func component(kind, reason string) string {
 	if kind == kindVMIRS {
 		return componentReplicaSet
@@ -84,10 +84,10 @@ func eventName(o contract.Object, e contract.Event, occasion string) string {
 	return contract.Cut(o.Name, 200) + "." + hex.EncodeToString(sum[:8])
 }
 
-func normal(reason, message string) contract.Event {
+func normalEvent(reason, message string) contract.Event {
 	return contract.Event{Type: corev1.EventTypeNormal, Reason: reason, Message: message}
 }
 
-func warning(reason, message string) contract.Event {
+func warningEvent(reason, message string) contract.Event {
 	return contract.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: message}
 }

@@ -10,16 +10,16 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// inUse says that an instance waits for another whose guest has one of its devices. QEMU cannot tell: it locks a file,
-// and each container has a special file of its own for one device. Pods are what is true: the other one's counts until
-// it has ended. With a version they are as they were in it: of two pods that are made at once, exactly the second finds
-// the first. Own is the instance's pod, if there is one.
-func (a *Activities) inUse(
+// findDeviceConflict returns what an instance waits for where another's guest has one of its devices. QEMU cannot
+// detect that: it locks a file, and each container has a special file of its own for one device. Pods decide: the other
+// one's counts until it has ended. With a version they are as they were in it: of two pods that are made at once,
+// exactly the second finds the first. Own is the instance's pod, if there is one.
+func (a *Activities) findDeviceConflict(
 	ctx context.Context, vmi *kubevirt.VirtualMachineInstance, all []contract.VolumeClaim, version string,
 ) (awaits *contract.Awaits, own *corev1.Pod, err error) {
 	devices := devicesOf(all)
@@ -41,7 +41,7 @@ func (a *Activities) inUse(
 			own = pod
 		case o.VMIUID == string(vmi.UID) || o.Ended() || awaits != nil:
 		default:
-			if claim := rivalry(vmi, pod, devices); claim != "" {
+			if claim := conflictingClaim(vmi, pod, devices); claim != "" {
 				awaits = &contract.Awaits{Reason: contract.ReasonClaimInUse, Message: fmt.Sprintf(
 					"PVC %s/%s is a block device that pod %s uses, waiting for its end: it is one guest's at a time, unless "+
 						"the disks of all are shareable", vmi.Namespace, claim, pod.Name)}
@@ -51,7 +51,7 @@ func (a *Activities) inUse(
 	return awaits, own, nil
 }
 
-// devicesOf are the names of those claims that are devices.
+// devicesOf returns the names of the PVCs that are block devices.
 func devicesOf(all []contract.VolumeClaim) []string {
 	var out []string
 	for _, c := range all {
@@ -62,12 +62,12 @@ func devicesOf(all []contract.VolumeClaim) []string {
 	return out
 }
 
-// rivalry is one of the claims that an instance and the pod of another cannot have at once; "": there is none.
-func rivalry(vmi *kubevirt.VirtualMachineInstance, pod *corev1.Pod, names []string) string {
+// conflictingClaim returns a PVC that an instance and the pod of another cannot have at once; "": there is none.
+func conflictingClaim(vmi *kubevirt.VirtualMachineInstance, pod *corev1.Pod, names []string) string {
 	var other kubevirt.VirtualMachineInstance
 	known := json.Unmarshal([]byte(pod.Annotations[contract.AnnotationVMISpec]), &other) == nil
 	for _, name := range names {
-		if !mounts(pod, name) {
+		if !mountsPVC(pod, name) {
 			continue
 		}
 		mine, theirs := claims.UseOf(vmi, name), claims.Use{Writes: true}
@@ -81,7 +81,7 @@ func rivalry(vmi *kubevirt.VirtualMachineInstance, pod *corev1.Pod, names []stri
 	return ""
 }
 
-func mounts(pod *corev1.Pod, claim string) bool {
+func mountsPVC(pod *corev1.Pod, claim string) bool {
 	for i := range pod.Spec.Volumes {
 		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == claim {
 			return true
@@ -98,7 +98,7 @@ func (a *Activities) discard(ctx context.Context, pod *corev1.Pod) error {
 		err = a.Kubernetes.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
 			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: uidOf(o.UID)}})
 	}
-	if err != nil && !otherObject(err) {
+	if err != nil && !isOtherObject(err) {
 		return failure("deleting pod "+pod.Name, err)
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/contract"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // onDevice makes the claim "c", and instances whose disk it is.
@@ -49,8 +49,8 @@ func makePod(t *testing.T, a *cluster.Activities, in contract.CreatePodInput) co
 	return out
 }
 
-// TestOneGuestAtATimeHasADevice: nothing but the pod of the other says that it has, and QEMU's locks do not meet.
-func TestOneGuestAtATimeHasADevice(t *testing.T) {
+// TestOneGuestPerDevice: only the pod of the other shows that it has, and QEMU's locks do not meet.
+func TestOneGuestPerDevice(t *testing.T) {
 	w := newWorld(t)
 	in := w.onDevice(t, corev1.PersistentVolumeBlock, false, "a", "b")
 	first := makePod(t, w.Activities, in[0])
@@ -59,7 +59,7 @@ func TestOneGuestAtATimeHasADevice(t *testing.T) {
 	require.Equal(t, &contract.Awaits{Reason: "PvcInUse", Message: "PVC default/c is a block device that pod " +
 		first.Pod.Name + " uses, waiting for its end: it is one guest's at a time, unless the disks of all are shareable"},
 		second.Awaits)
-	require.Equal(t, first.Pod.UID, makePod(t, w.again(t), in[0]).Pod.UID, "nobody waits for himself")
+	require.Equal(t, first.Pod.UID, makePod(t, w.again(t), in[0]).Pod.UID, "an instance waits for its own pod")
 
 	_, err := fakekube.Edit(w.fake, w.ns, first.Pod.Name, "status", func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodSucceeded
@@ -79,8 +79,8 @@ func TestSeveralGuestsHaveADiskThatTheyShare(t *testing.T) {
 	}
 }
 
-// TestOfTwoThatRaceForADeviceTheFirstHasIt, also where an answer is lost on the way.
-func TestOfTwoThatRaceForADeviceTheFirstHasIt(t *testing.T) {
+// TestFirstPodGetsDevice: the first of two pods gets the device, also where an answer is lost on the way.
+func TestFirstPodGetsDevice(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		w := newWorld(t)
 		in := w.onDevice(t, corev1.PersistentVolumeBlock, false, "a", "b")
@@ -115,7 +115,8 @@ func TestOfTwoThatRaceForADeviceTheFirstHasIt(t *testing.T) {
 	}
 }
 
-// TestWhoWasFirstDoesNotYield to one whose pod was made before he has looked again.
+// TestWhoWasFirstDoesNotYield: the first pod keeps the device when a second pod is made before the first one's activity
+// has looked for a conflict.
 func TestWhoWasFirstDoesNotYield(t *testing.T) {
 	w := newWorld(t)
 	in := w.onDevice(t, corev1.PersistentVolumeBlock, false, "a", "b")

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // infoSources of an interface in a VMI's status, as KubeVirt names them.
@@ -14,10 +14,10 @@ const (
 	sourceAgent  = "guest-agent"
 )
 
-// maxGuestOnly is how many interfaces are shown that only the guest knows; KubeVirt's figure.
+// maxGuestOnly limits the interfaces that only the guest reports; KubeVirt's figure.
 const maxGuestOnly = 10
 
-// guestOSInfo is status.guestOSInfo; every field is there, so that none of an earlier guest stays.
+// guestOSInfo returns status.guestOSInfo; every field is there, so that none of an earlier guest stays.
 func guestOSInfo(os contract.GuestOS) merge {
 	m := merge{}
 	set(m, "id", os.ID)
@@ -31,7 +31,8 @@ func guestOSInfo(os contract.GuestOS) merge {
 	return m
 }
 
-// interfaces are those of the domain, with what the guest says of each, then those that only the guest knows.
+// interfaces returns the domain's interfaces, with what the guest reports of each, then the interfaces that only the
+// guest reports.
 func interfaces(s *contract.VMIStatus) any {
 	var guest []contract.GuestInterface
 	if s.Guest != nil {
@@ -46,14 +47,14 @@ func interfaces(s *contract.VMIStatus) any {
 		})
 		if at >= 0 {
 			e["infoSource"] = sourceDomain + ", " + sourceAgent
-			describe(e, "interfaceName", guest[at].Name)
+			setText(e, "interfaceName", guest[at].Name)
 			ips = addresses(ips, guest[at].IPs)
 			guest = slices.Delete(guest, at, at+1)
 		}
 		withAddresses(e, ips)
-		describe(e, "mac", n.MAC)
-		describe(e, "podInterfaceName", n.PodInterfaceName)
-		describe(e, "linkState", n.LinkState)
+		setText(e, "mac", n.MAC)
+		setText(e, "podInterfaceName", n.PodInterfaceName)
+		setText(e, "linkState", n.LinkState)
 		if n.QueueCount > 0 {
 			e["queueCount"] = n.QueueCount
 		}
@@ -61,8 +62,8 @@ func interfaces(s *contract.VMIStatus) any {
 	}
 	for _, g := range guest[:min(maxGuestOnly, len(guest))] {
 		e := map[string]any{"infoSource": sourceAgent}
-		describe(e, "mac", g.MAC)
-		describe(e, "interfaceName", g.Name)
+		setText(e, "mac", g.MAC)
+		setText(e, "interfaceName", g.Name)
 		withAddresses(e, g.IPs)
 		out = append(out, e)
 	}
@@ -90,7 +91,8 @@ func podNetworkFirst(all []contract.DomainInterface) []contract.DomainInterface 
 
 func onPodNetwork(n contract.DomainInterface) bool { return n.PodInterfaceName == "eth0" }
 
-// podAddresses are those of the pod that lead to an interface, or that a bridged one has.
+// podAddresses returns the pod's addresses at which an interface is reached: none if it is not on the pod network, only
+// the IPv4 ones if it is bridged, otherwise all.
 func podAddresses(n contract.DomainInterface, ips []string) []string {
 	if !onPodNetwork(n) {
 		return nil
@@ -101,7 +103,8 @@ func podAddresses(n contract.DomainInterface, ips []string) []string {
 	return slices.DeleteFunc(slices.Clone(ips), func(ip string) bool { return family(ip) != 4 })
 }
 
-func describe(e map[string]any, field, value string) {
+// setText sets a field unless the value is empty.
+func setText(e map[string]any, field, value string) {
 	if value != "" {
 		e[field] = value
 	}
@@ -113,9 +116,9 @@ func withAddresses(e map[string]any, ips []string) {
 	}
 }
 
-// addresses are those by which others reach an interface. Without any from the pod they are the guest's own. A pod's
-// address leads to the guest by translation, so it stays as it is, but only while the guest has an address of that
-// family for it to lead to; and what only the guest has is shown where others can reach it.
+// addresses returns the addresses by which others reach an interface. If the pod has none, these are the guest's own. A
+// pod's address leads to the guest by translation, so it stays as it is, but only while the guest has an address of
+// that family for it to lead to; and what only the guest has is shown where others can reach it.
 func addresses(pod, guest []string) []string {
 	if len(pod) == 0 {
 		return guest
@@ -138,7 +141,7 @@ func addresses(pod, guest []string) []string {
 	return out
 }
 
-// family is 4, 6, or 0 for what is no address.
+// family returns 4, 6, or 0 for an invalid address.
 func family(ip string) int {
 	a, err := netip.ParseAddr(ip)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // written is the status as a VMI has it once the patch is merged.
@@ -63,7 +63,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestThePodNetworkComesFirst, whatever the order in the spec is, and only it has the pod's addresses.
+// TestThePodNetworkComesFirst: the pod network comes first, whatever the order in the spec is, and only it has the
+// pod's addresses.
 func TestThePodNetworkComesFirst(t *testing.T) {
 	s := &contract.VMIStatus{IPs: []string{"10.1.0.5", "fd00::5"}, Interfaces: []contract.DomainInterface{
 		{Name: "lan", PodInterfaceName: "pod16367aacb67"}, {Name: "default", PodInterfaceName: "eth0"},

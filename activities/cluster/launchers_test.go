@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // another is a second launcher pod of an instance, as a migration has one, that is changed before it is made.
@@ -37,8 +37,9 @@ func (w *world) another(t *testing.T, vmi contract.Object, change func(*corev1.P
 	return contract.Object{Namespace: w.ns, Name: made.Name, UID: string(made.UID)}
 }
 
-// TestAllLauncherPodsOfAnInstanceAreFound, and nobody else's: with one request, by what labels and owner say.
-func TestAllLauncherPodsOfAnInstanceAreFound(t *testing.T) {
+// TestFindsAllLauncherPods: one request finds all launcher pods of an instance by labels and owner, and no pod of
+// another instance.
+func TestFindsAllLauncherPods(t *testing.T) {
 	owner := func(name, uid string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.OwnerReferences[0].Name, p.OwnerReferences[0].UID = name, types.UID(uid)
@@ -49,7 +50,7 @@ func TestAllLauncherPodsOfAnInstanceAreFound(t *testing.T) {
 		found  bool
 	}{
 		"made by a migration":           {func(*corev1.Pod) {}, true},
-		"made by nobody knows whom":     {func(p *corev1.Pod) { delete(p.Labels, contract.LabelMigration) }, true},
+		"made by an unknown client":     {func(p *corev1.Pod) { delete(p.Labels, contract.LabelMigration) }, true},
 		"of another instance":           {func(p *corev1.Pod) { p.Labels[contract.LabelCreatedBy] = "other" }, false},
 		"controlled by another one":     {owner("other", "other"), false},
 		"controlled by an earlier one":  {owner("web", "earlier"), false},
@@ -85,7 +86,7 @@ func TestAllLauncherPodsOfAnInstanceAreFound(t *testing.T) {
 	}
 }
 
-// TestFinalizersWaitForAllPods of an instance, whichever ends first.
+// TestFinalizersWaitForAllPods: an instance's finalizers wait for all of its pods, whichever ends first.
 func TestFinalizersWaitForAllPods(t *testing.T) {
 	w := newWorld(t)
 	vmi, first, _ := w.running(t)
@@ -118,8 +119,8 @@ func TestFinalizersWaitForAllPods(t *testing.T) {
 	require.Empty(t, w.there(t, "web").Finalizers)
 }
 
-// TestAPodThatLeftIsListedNoMore: a status lists the pods that there are.
-func TestAPodThatLeftIsListedNoMore(t *testing.T) {
+// TestListsNoDepartedPod: a status lists the pods that there are.
+func TestListsNoDepartedPod(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.machine(t)
 	version := w.there(t, "web").ResourceVersion
@@ -137,7 +138,7 @@ func TestAPodThatLeftIsListedNoMore(t *testing.T) {
 	require.Empty(t, write(nil, "b", "c"))
 }
 
-// TestAMigrationsPodIsNotTakenForTheFirst: nobody boots a guest in it.
+// TestAMigrationsPodIsNotTakenForTheFirst: no guest is booted in it.
 func TestAMigrationsPodIsNotTakenForTheFirst(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.machine(t)

@@ -8,26 +8,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/migratable"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// hostModelFor is for how long it is believed whether a node names a CPU model for guests that ask for the host's.
+// hostModelFor is for how long a read of a node's CPU model counts, for guests that use the host's model.
 const hostModelFor = 5 * time.Minute
 
-// migratable says whether the guest of an instance can be moved.
-func (a *Activities) migratable(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) *contract.Migratable {
+// checkMigratable returns whether the guest of an instance can move.
+func (a *Activities) checkMigratable(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) *contract.Migratable {
 	settings := a.Settings()
 	var node *migratable.Node
 	if name := vmi.Status.NodeName; name != "" && migratable.AsksHostModel(vmi, settings) {
-		node = a.node(ctx, name)
+		node = a.readNode(ctx, name)
 	}
 	m := migratable.Check(vmi, settings, node)
 	return &m
 }
 
-// node is what counts of a node, nil where it cannot be read.
-func (a *Activities) node(ctx context.Context, name string) *migratable.Node {
+// readNode returns what matters of a node, nil if it cannot be read.
+func (a *Activities) readNode(ctx context.Context, name string) *migratable.Node {
 	if v, ok := a.nodes.Get(name); ok {
 		if n, ok := v.(*migratable.Node); ok {
 			return n
@@ -35,7 +35,7 @@ func (a *Activities) node(ctx context.Context, name string) *migratable.Node {
 	}
 	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		a.Log.Warn().Err(err).Str("node", name).Msg("the CPU model of a node is not known")
+		a.Log.Warn().Err(err).Str("node", name).Msg("failed to read the CPU model of a node")
 		return nil
 	}
 	n := &migratable.Node{Name: name}

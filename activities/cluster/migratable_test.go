@@ -9,13 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestAMoveIsWrittenWhole: what a migration says no more is removed, and whoever asked for the move asks no more.
-func TestAMoveIsWrittenWhole(t *testing.T) {
+// TestWritesMigrationStateWhole: what a migration no longer reports is removed, and so is the request for the move.
+func TestWritesMigrationStateWhole(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.machine(t)
 	_, err := fakekube.Edit(w.fake, w.ns, "web", "", func(vmi *kubevirt.VirtualMachineInstance) {

@@ -11,18 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// ReadMigration reads a migration, the VMI that it is about, and that VMI's launcher pods; where the VMI is gone, those
-// that were made for the migration. It changes nothing.
+// ReadMigration reads a migration, its VMI, and that VMI's launcher pods; if the VMI is gone, those that were made for
+// the migration. It changes nothing.
 func (a *Activities) ReadMigration(
 	ctx context.Context, in contract.ReadMigrationInput,
 ) (contract.ReadMigrationResult, error) {
 	var out contract.ReadMigrationResult
 	namespace, name := in.Migration.Namespace, in.VMIName
-	migration, err := a.migration(ctx, in.Migration)
+	migration, err := a.readMigration(ctx, in.Migration)
 	if err != nil {
 		return out, err
 	}
@@ -39,7 +39,7 @@ func (a *Activities) ReadMigration(
 	vmi, err := a.KubeVirt.VMIs(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		out.FindPodResult, err = a.podsOfMigration(ctx, in.Migration)
+		out.FindPodResult, err = a.listPodsOfMigration(ctx, in.Migration)
 		return out, err
 	case err != nil:
 		return out, failure("reading VirtualMachineInstance "+name, err)
@@ -48,28 +48,28 @@ func (a *Activities) ReadMigration(
 	out.VMI, out.State = &o, observe.MigrationState(vmi.Status.MigrationState)
 	out.FindPodResult, err = a.FindLauncherPod(ctx,
 		contract.FindPodInput{VMI: contract.Object{Namespace: namespace, Name: name, UID: o.UID}})
-	if err == nil && out.Migration != nil && backsOff(migration) {
-		out.Failures, out.LastFailure, err = a.failures(ctx, migration, vmi)
+	if err == nil && out.Migration != nil && hasBackOff(migration) {
+		out.Failures, out.LastFailure, err = a.countFailures(ctx, migration, vmi)
 	}
 	return out, err
 }
 
-// migration is a migration as it is now; nil: there is none of that UID.
-func (a *Activities) migration(
+// readMigration returns the current migration; nil: there is none of that UID.
+func (a *Activities) readMigration(
 	ctx context.Context, o contract.Object,
 ) (*kubevirt.VirtualMachineInstanceMigration, error) {
 	m, err := a.KubeVirt.Migrations(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && string(m.UID) != o.UID:
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil // there is none
 	case err != nil:
 		return nil, failure("reading VirtualMachineInstanceMigration "+o.Name, err)
 	}
 	return m, nil
 }
 
-// podsOfMigration are the launcher pods that were made for a migration.
-func (a *Activities) podsOfMigration(ctx context.Context, m contract.Object) (contract.FindPodResult, error) {
+// listPodsOfMigration returns the launcher pods that were made for a migration.
+func (a *Activities) listPodsOfMigration(ctx context.Context, m contract.Object) (contract.FindPodResult, error) {
 	labels := metav1.FormatLabelSelector(metav1.SetAsLabelSelector(map[string]string{
 		contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelMigration: m.UID}))
 	list, err := a.Kubernetes.CoreV1().Pods(m.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels})
@@ -85,28 +85,28 @@ func (a *Activities) podsOfMigration(ctx context.Context, m contract.Object) (co
 	return contract.FoundPods(pods...), nil
 }
 
-// backsOff says that a migration waits the longer, the more of its kind have failed: evacuations and workload updates
-// do.
-func backsOff(m *kubevirt.VirtualMachineInstanceMigration) bool {
+// hasBackOff reports whether a migration has a back-off that grows with the failures of its kind: evacuations and
+// workload updates do.
+func hasBackOff(m *kubevirt.VirtualMachineInstanceMigration) bool {
 	_, evacuates := m.Annotations[contract.AnnotationEvacuation]
-	return evacuates || updates(m)
+	return evacuates || isWorkloadUpdate(m)
 }
 
-// updates says that a migration is to bring a newer launcher.
-func updates(m *kubevirt.VirtualMachineInstanceMigration) bool {
+// isWorkloadUpdate reports whether a migration is for a newer launcher.
+func isWorkloadUpdate(m *kubevirt.VirtualMachineInstanceMigration) bool {
 	_, updates := m.Annotations[contract.AnnotationWorkloadUpdate]
 	return updates
 }
 
-// failures counts the evacuations and workload updates of a VMI before a migration that have failed since one
-// succeeded, and says when the last of them did. Those that are being deleted do not count, as with KubeVirt, nor do
+// countFailures counts the evacuations and workload updates of a VMI before a migration that have failed since one
+// succeeded, and returns when the last of them did. Those that are being deleted do not count, as with KubeVirt, nor do
 // those of an earlier VMI of the name.
-func (a *Activities) failures(
+func (a *Activities) countFailures(
 	ctx context.Context, than *kubevirt.VirtualMachineInstanceMigration, vmi *kubevirt.VirtualMachineInstance,
 ) (int, time.Time, error) {
 	list, err := a.KubeVirt.Migrations(vmi.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.
 		FormatLabelSelector(metav1.SetAsLabelSelector(map[string]string{
-			kubevirt.MigrationSelectorLabel: vmi.Name}))})
+			kubevirt.MigrationSelectorLabel: observe.NameLabel(vmi.Name)}))})
 	if err != nil {
 		return 0, time.Time{}, failure("listing the migrations of VirtualMachineInstance "+vmi.Name, err)
 	}
@@ -114,8 +114,8 @@ func (a *Activities) failures(
 	return failed, last, nil
 }
 
-// failedSince counts them among migrations of a VMI that was created then, and says when the last of them failed. Those
-// that are not before than (nil: none is left out) do not count.
+// failedSince counts the failures among the migrations of a VMI that was created then, and returns the time of the last
+// one. Migrations that are not before than (nil: all count) do not count.
 func failedSince(
 	all []kubevirt.VirtualMachineInstanceMigration, vmi string, created metav1.Time,
 	than *kubevirt.VirtualMachineInstanceMigration,
@@ -127,7 +127,7 @@ func failedSince(
 	for i := range all {
 		m := &all[i]
 		switch {
-		case m.DeletionTimestamp != nil, !backsOff(m), m.Spec.VMIName != vmi,
+		case m.DeletionTimestamp != nil, !hasBackOff(m), m.Spec.VMIName != vmi,
 			m.CreationTimestamp.Before(&created),
 			than != nil && (m.UID == than.UID || m.CreationTimestamp.After(than.CreationTimestamp.Time)):
 		case m.Status.Phase == kubevirt.MigrationSucceeded:
@@ -142,7 +142,8 @@ func failedSince(
 	return failed, last
 }
 
-// failedAt is when a migration failed, by its own word; otherwise it was at least not before it was made.
+// failedAt returns when a migration failed, by its own status; otherwise the time of its creation, the earliest
+// possible.
 func failedAt(m *kubevirt.VirtualMachineInstanceMigration) time.Time {
 	for _, t := range m.Status.PhaseTransitionTimestamps {
 		if t.Phase == kubevirt.MigrationFailed {
@@ -152,9 +153,9 @@ func failedAt(m *kubevirt.VirtualMachineInstanceMigration) time.Time {
 	return m.CreationTimestamp.UTC()
 }
 
-// PatchMigration writes what has changed of a migration: its status first, which is a subresource, so that it is final
-// before its finalizer goes. Idempotent: UID and resourceVersion are the lock; a second attempt meets a conflict and
-// returns the object as it is.
+// PatchMigration writes the changed parts of a migration: first the status, which is a subresource, so that the status
+// is final before the finalizer is removed. Idempotent: UID and resourceVersion are the lock; a second attempt meets a
+// conflict and returns the object as it is.
 func (a *Activities) PatchMigration(
 	ctx context.Context, in contract.PatchMigrationInput,
 ) (contract.PatchMigrationResult, error) {
@@ -190,9 +191,9 @@ func (a *Activities) PatchMigration(
 	if err == nil && (in.Finalizers != nil || in.Stats != nil) {
 		metadata := merge{}
 		if in.Finalizers != nil && in.Owner.UID != "" {
-			metadata.owner(current, in.Owner, read)
+			metadata.setOwner(current, in.Owner, read)
 		}
-		metadata.finalizers(in.Finalizers)
+		metadata.setFinalizers(in.Finalizers)
 		if in.Stats != nil {
 			metadata["annotations"] = migrationAnnotations(in.Stats)
 		}
@@ -204,9 +205,10 @@ func (a *Activities) PatchMigration(
 	return patched("VirtualMachineInstanceMigration", in.Migration, current, err, read, observe.Migration)
 }
 
-// owner has a migration that has ended go with its VMI, unless something else owns it. Where that cannot be read, it
-// stays as it is: nothing waits for it. Current is the migration as it was written before; nil: it was not.
-func (m merge) owner(
+// setOwner makes the VMI of an ended migration its owner, so that it is deleted with it, unless something else owns it.
+// If that cannot be read, it stays as it is: nothing waits for it. Current is the migration as it was written before;
+// nil: it was not.
+func (m merge) setOwner(
 	current *kubevirt.VirtualMachineInstanceMigration, vmi contract.Object,
 	read func() (*kubevirt.VirtualMachineInstanceMigration, error),
 ) {
@@ -224,7 +226,7 @@ func ownerOfMigration(vmi, uid string) metav1.OwnerReference {
 		UID: types.UID(uid)}
 }
 
-// DeleteMigration deletes a migration of whose VMI there is nothing any more. Idempotent: the UID is a precondition.
+// DeleteMigration deletes a migration whose VMI has left nothing. Idempotent: the UID is a precondition.
 func (a *Activities) DeleteMigration(
 	ctx context.Context, in contract.DeleteMigrationInput,
 ) (contract.DeleteMigrationResult, error) {

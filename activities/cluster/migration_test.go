@@ -13,8 +13,8 @@ import (
 	"kubevirt.io/api/migrations/v1alpha1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/contract"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // migration makes a VirtualMachineInstanceMigration of the instance web, changed before it is made.
@@ -54,9 +54,9 @@ func evacuation(m *kubevirt.VirtualMachineInstanceMigration) {
 	m.Annotations = map[string]string{contract.AnnotationEvacuation: "node1"}
 }
 
-// TestWhatIsTrueOfAMigrationIsRead: the migration, the VMI that it names, and the pods of that; where the VMI is gone,
+// TestReadMigration: the migration, the VMI that it names, and the pods of that; where the VMI is gone,
 // those that were made for the migration.
-func TestWhatIsTrueOfAMigrationIsRead(t *testing.T) {
+func TestReadMigration(t *testing.T) {
 	w := newWorld(t)
 	vmi, own, _ := w.running(t)
 	migration := w.migration(t, "move", nil)
@@ -82,7 +82,7 @@ func TestWhatIsTrueOfAMigrationIsRead(t *testing.T) {
 	other := contract.Object{Namespace: w.ns, Name: "move", UID: "other"}
 	out, err = w.ReadMigration(t.Context(), contract.ReadMigrationInput{Migration: other})
 	require.NoError(t, err)
-	require.Equal(t, contract.ReadMigrationResult{}, out, "nobody knows of which VMI it was")
+	require.Equal(t, contract.ReadMigrationResult{}, out, "it is not known of which VMI it was")
 	out, err = w.ReadMigration(t.Context(), contract.ReadMigrationInput{Migration: other, VMIName: "web"})
 	require.NoError(t, err)
 	require.Nil(t, out.Migration)
@@ -96,8 +96,9 @@ func TestWhatIsTrueOfAMigrationIsRead(t *testing.T) {
 	require.Equal(t, target.UID, out.Pods()[0].UID)
 }
 
-// TestFailuresBeforeAMigrationAreCounted only for those that back off, and only those since one succeeded.
-func TestFailuresBeforeAMigrationAreCounted(t *testing.T) {
+// TestCountsEarlierFailures: only migrations that back off count earlier failures, and only failures since the last
+// success.
+func TestCountsEarlierFailures(t *testing.T) {
 	w := newWorld(t)
 	if w.fake == nil {
 		t.Skip("needs an API server whose clock is a test's")
@@ -148,8 +149,8 @@ func TestFailuresBeforeAMigrationAreCounted(t *testing.T) {
 	require.Zero(t, read(first).Failures, "those after it are none of its business")
 }
 
-// TestAMigrationIsPatched: status and metadata are two requests, of which the first makes it final.
-func TestAMigrationIsPatched(t *testing.T) {
+// TestPatchMigration: status and metadata are two requests, of which the first makes it final.
+func TestPatchMigration(t *testing.T) {
 	w := newWorld(t)
 	migration := w.migration(t, "move", nil)
 	version := w.migrationNow(t, "move").ResourceVersion
@@ -191,7 +192,7 @@ func TestAMigrationIsPatched(t *testing.T) {
 	require.Nil(t, s.TargetNodeDomainReadyTimestamp)
 	require.Nil(t, s.VMIMConfigurationOptions.MaxDowntimeMs)
 
-	// A second attempt changes nothing, and tells what there is.
+	// A second attempt changes nothing, and returns what there is.
 	again, err := w.PatchMigration(t.Context(), in)
 	require.NoError(t, err)
 	require.True(t, again.Conflict)
@@ -210,8 +211,8 @@ func TestAMigrationIsPatched(t *testing.T) {
 	require.Equal(t, contract.PatchMigrationResult{}, nothing)
 }
 
-// TestAMigrationThatHasEndedGoesWithItsVMI, unless it goes with something else.
-func TestAMigrationThatHasEndedGoesWithItsVMI(t *testing.T) {
+// TestEndedMigrationIsOwnedByVMI: an ended migration gets the VMI as its owner, unless it has another owner.
+func TestEndedMigrationIsOwnedByVMI(t *testing.T) {
 	vmi := contract.Object{Name: "web", UID: "vmi"}
 	for name, c := range map[string]struct {
 		owned  bool
@@ -252,8 +253,8 @@ func TestAMigrationThatHasEndedGoesWithItsVMI(t *testing.T) {
 	}
 }
 
-// TestAMigrationGoesWithItsFinalizer, and what is gone or another one by now is gone.
-func TestAMigrationGoesWithItsFinalizer(t *testing.T) {
+// TestMigrationIsRemovedWithFinalizer: a migration that is gone, or whose name another one has by now, counts as gone.
+func TestMigrationIsRemovedWithFinalizer(t *testing.T) {
 	w := newWorld(t)
 	migration := w.migration(t, "move", nil)
 	require.NoError(t, w.kubevirt.Migrations(w.ns).Delete(t.Context(), "move", metav1.DeleteOptions{}))
@@ -272,8 +273,8 @@ func TestAMigrationGoesWithItsFinalizer(t *testing.T) {
 	require.Equal(t, contract.PatchMigrationResult{Gone: true}, out, "another one of the name")
 }
 
-// TestAMigrationIsDeletedOnlyWithoutItsVMI.
-func TestAMigrationIsDeletedOnlyWithoutItsVMI(t *testing.T) {
+// TestDeletesMigrationOnlyWithoutVMI.
+func TestDeletesMigrationOnlyWithoutVMI(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.machine(t)
 	migration := w.migration(t, "move", nil)
@@ -295,8 +296,8 @@ func TestAMigrationIsDeletedOnlyWithoutItsVMI(t *testing.T) {
 	require.True(t, out.Absent)
 }
 
-// TestHowAGuestIsMoved: by the policy that matches, whose labels are read only where there is one.
-func TestHowAGuestIsMoved(t *testing.T) {
+// TestConfigureMigration: by the policy that matches, whose labels are read only where there is one.
+func TestConfigureMigration(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.machine(t)
 	in := contract.ConfigureMigrationInput{VMI: vmi}

@@ -11,22 +11,22 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// CreateTargetPod makes the launcher pod that a migration's guest is to be moved to. It is refused unless the migration
-// and the VMI ask for it now; a migration whose target has run gets no other. Idempotent: the pod's name derives from
-// the UIDs of both; one that is there already is returned.
+// CreateTargetPod makes the launcher pod to which a migration's guest is to move. It refuses unless the current
+// migration and VMI require it; a migration whose target has run gets no other. Idempotent: the pod's name derives from
+// the UIDs of both; an existing one is returned.
 func (a *Activities) CreateTargetPod(
 	ctx context.Context, in contract.CreateTargetPodInput,
 ) (contract.CreateTargetPodResult, error) {
 	name := render.TargetName(in.VMI.Name, in.VMI.UID, in.Migration.UID)
-	migration, vmi, source, why, err := a.mayMove(ctx, in)
+	migration, vmi, source, why, err := a.checkTargetPreconditions(ctx, in)
 	if err != nil || why != "" {
 		return contract.CreateTargetPodResult{Refused: why}, err
 	}
-	if targetRan(migration) {
+	if hasTargetRun(migration) {
 		found, err := a.existingTarget(ctx, in, name)
 		if found.Pod.UID == "" && err == nil {
 			found.Refused = "the migration is " + string(migration.Status.Phase) + ", and its target's pod is gone"
@@ -42,20 +42,20 @@ func (a *Activities) CreateTargetPod(
 			return contract.CreateTargetPodResult{}, err
 		}
 	}
-	_, awaits, err := a.claims(ctx, vmi)
+	_, awaits, err := a.readClaims(ctx, vmi)
 	if err != nil {
-		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, err)
+		return contract.CreateTargetPodResult{}, a.recordTargetRefusal(in.Migration, err)
 	}
 	if awaits != nil && !awaits.Populating() { // the guest has it already
 		return contract.CreateTargetPodResult{Refused: awaits.Message}, nil
 	}
 	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {
-		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, err)
+		return contract.CreateTargetPodResult{}, a.recordTargetRefusal(in.Migration, err)
 	}
 	pod, err := render.Target(vmi, migration, options)
 	if err != nil {
 		return contract.CreateTargetPodResult{},
-			a.targetRefused(in.Migration, final(contract.ErrorInvalid, err.Error()))
+			a.recordTargetRefusal(in.Migration, nonRetryable(contract.ErrorInvalid, err.Error()))
 	}
 	made, err := a.createPod(ctx, pod, func(l render.Limited) (*corev1.Pod, error) {
 		options.Limited = l
@@ -65,25 +65,26 @@ func (a *Activities) CreateTargetPod(
 	case apierrors.IsAlreadyExists(err):
 		return a.existingTarget(ctx, in, name)
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), exceededQuota):
-		err = a.targetRefused(in.Migration, failure("creating pod "+name, err))
+		err = a.recordTargetRefusal(in.Migration, failure("creating pod "+name, err))
 		return contract.CreateTargetPodResult{Quota: message(err)}, nil
 	case err != nil:
-		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, notMade("creating pod "+name, err))
+		return contract.CreateTargetPodResult{}, a.recordTargetRefusal(in.Migration,
+			creationFailure("creating pod "+name, err))
 	}
-	a.recordEvent(kindVMIM, in.Migration, normal("SuccessfulCreate", "Created migration target pod "+made.Name),
+	a.recordEvent(kindVMIM, in.Migration, normalEvent("SuccessfulCreate", "Created migration target pod "+made.Name),
 		string(made.UID))
 	return contract.CreateTargetPodResult{Pod: observe.Pod(made)}, nil
 }
 
-// exceededQuota is how the API server says that a resource quota has no room.
+// exceededQuota is part of the API server's error if a resource quota is used up.
 const exceededQuota = "exceeded quota"
 
-// mayMove reads what a target's pod depends on, and says why it does not ask for one ("": it does).
-func (a *Activities) mayMove(ctx context.Context, in contract.CreateTargetPodInput) (
+// checkTargetPreconditions reads what a target's pod depends on, and returns why none is required ("": one is).
+func (a *Activities) checkTargetPreconditions(ctx context.Context, in contract.CreateTargetPodInput) (
 	migration *kubevirt.VirtualMachineInstanceMigration, vmi *kubevirt.VirtualMachineInstance, source *corev1.Pod,
 	why string, err error,
 ) {
-	if migration, err = a.migration(ctx, in.Migration); err != nil {
+	if migration, err = a.readMigration(ctx, in.Migration); err != nil {
 		return nil, nil, nil, "", err
 	}
 	switch {
@@ -94,7 +95,7 @@ func (a *Activities) mayMove(ctx context.Context, in contract.CreateTargetPodInp
 	case migration.IsFinal():
 		return nil, nil, nil, "the migration has ended", nil
 	}
-	if vmi, err = a.vmi(ctx, in.VMI); err != nil {
+	if vmi, err = a.readVMI(ctx, in.VMI); err != nil {
 		return nil, nil, nil, "", err
 	}
 	switch {
@@ -119,18 +120,18 @@ func (a *Activities) mayMove(ctx context.Context, in contract.CreateTargetPodInp
 	case o.Ended():
 		why = "the pod that the guest was in has ended"
 	case wants != "" && wants != a.LauncherImage:
-		return nil, nil, nil, "", a.targetRefused(in.Migration, final(contract.ErrorOtherLauncher,
+		return nil, nil, nil, "", a.recordTargetRefusal(in.Migration, nonRetryable(contract.ErrorOtherLauncher,
 			"the migration is to bring a launcher of the image "+wants+", and this control worker gives new ones "+
 				a.LauncherImage+": one of two releases"))
-	case updates(migration) && o.LauncherImage == a.LauncherImage:
+	case isWorkloadUpdate(migration) && o.LauncherImage == a.LauncherImage:
 		why = "the guest's launcher is of the image already that this control worker gives new ones"
 	}
 	return migration, vmi, source, why, nil
 }
 
-// targetRan says that the pod that a migration moves its guest to has run.
-func targetRan(m *kubevirt.VirtualMachineInstanceMigration) bool {
-	switch m.Status.Phase { //nolint:exhaustive // in all others it has not, or the migration has ended
+// hasTargetRun reports whether the target pod of a migration has run.
+func hasTargetRun(m *kubevirt.VirtualMachineInstanceMigration) bool {
+	switch m.Status.Phase {
 	case kubevirt.MigrationScheduled, kubevirt.MigrationPreparingTarget, kubevirt.MigrationTargetReady,
 		kubevirt.MigrationRunning:
 		return true
@@ -139,11 +140,11 @@ func targetRan(m *kubevirt.VirtualMachineInstanceMigration) bool {
 	}
 }
 
-// nodeOf is the node that a pod is on; nil: it does not exist.
+// nodeOf returns the node of a pod; nil: it does not exist.
 func (a *Activities) nodeOf(ctx context.Context, pod *corev1.Pod) (*corev1.Node, error) {
 	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // it does not exist
+		return nil, nil // it does not exist
 	}
 	if err != nil {
 		return nil, failure("reading node "+pod.Spec.NodeName, err)
@@ -151,7 +152,7 @@ func (a *Activities) nodeOf(ctx context.Context, pod *corev1.Pod) (*corev1.Node,
 	return node, nil
 }
 
-// existingTarget is the answer about the pod of a target's name; without one it is empty.
+// existingTarget returns the answer about the pod of a target's name; without one it is empty.
 func (a *Activities) existingTarget(
 	ctx context.Context, in contract.CreateTargetPodInput, name string,
 ) (contract.CreateTargetPodResult, error) {
@@ -160,32 +161,34 @@ func (a *Activities) existingTarget(
 	case err != nil || found == nil:
 		return contract.CreateTargetPodResult{}, err
 	case found.VMIUID != in.VMI.UID || found.Migration != in.Migration.UID:
-		return contract.CreateTargetPodResult{}, a.targetRefused(in.Migration, final(contract.ErrorConflict,
-			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this migration: delete it", name, found.UID)))
+		refused := nonRetryable(contract.ErrorConflict,
+			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this migration: delete it", name, found.UID))
+		return contract.CreateTargetPodResult{}, a.recordTargetRefusal(in.Migration, refused)
 	}
 	return contract.CreateTargetPodResult{Pod: *found}, nil
 }
 
-func (a *Activities) targetRefused(migration contract.Object, err error) error {
+func (a *Activities) recordTargetRefusal(migration contract.Object, err error) error {
 	message := message(err)
-	a.recordEvent(kindVMIM, migration, warning(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
+	a.recordEvent(kindVMIM, migration,
+		warningEvent(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
 	return err
 }
 
 // DeleteMigrationPod deletes a launcher pod that a migration has left over, with its own grace period; its finalizer
-// keeps the record. It is refused while the VMI is there and has not ended, and the pod is where the VMI's status says
-// that the guest is, unless the pod has ended. Where the status does not say where the guest is, only a pod that was
-// made for this migration is deleted. Idempotent: the UID is a precondition.
+// keeps the record. It refuses while the VMI exists and has not ended, and its status names this pod as the guest's,
+// unless the pod has ended. If the status names no pod, it only deletes one that was made for this migration.
+// Idempotent: the UID is a precondition.
 //
-// The finalizer of a pod whose end was seen is removed first, in the version in which it was: that is the proof that it
-// has ended, and the deletion is the last that anybody hears of the pod. Where the pod has changed since, the finalizer
+// The finalizer of a pod whose end was seen is removed first, in the version in which the pod was seen: that proves
+// that it has ended, and its deletion is the last observation of the pod. If the pod has changed since, the finalizer
 // stays.
 func (a *Activities) DeleteMigrationPod(
 	ctx context.Context, in contract.DeleteMigrationPodInput,
 ) (contract.DeleteMigrationPodResult, error) {
 	var out contract.DeleteMigrationPodResult
 	if in.Orphaned {
-		m, err := a.migration(ctx, in.Migration)
+		m, err := a.readMigration(ctx, in.Migration)
 		if err != nil {
 			return out, err
 		}
@@ -201,7 +204,7 @@ func (a *Activities) DeleteMigrationPod(
 		found, err = pods.Get(ctx, in.Pod.Name, metav1.GetOptions{})
 	}
 	switch {
-	case otherObject(err), err == nil && string(found.UID) != in.Pod.UID:
+	case isOtherObject(err), err == nil && string(found.UID) != in.Pod.UID:
 		out.Absent = true
 		return out, nil
 	case err != nil:
@@ -209,13 +212,13 @@ func (a *Activities) DeleteMigrationPod(
 	}
 	pod := observe.Pod(found)
 	if !pod.Ended() {
-		vmi, err := a.vmi(ctx, in.VMI)
+		vmi, err := a.readVMI(ctx, in.VMI)
 		if err != nil {
 			return out, err
 		}
 		if vmi != nil {
 			o := observe.VMI(vmi)
-			if why := mayHaveGuest(o, pod, in.Migration.UID); why != "" {
+			if why := whyMayHaveGuest(o, pod, in.Migration.UID); why != "" {
 				out.Refused, out.VMI = why, &o
 				return out, nil
 			}
@@ -234,16 +237,17 @@ func (a *Activities) DeleteMigrationPod(
 	if err != nil {
 		err = failure("deleting pod "+in.Pod.Name, err)
 		a.recordEvent(kindVMIM, in.Migration,
-			warning(contract.ReasonFailedDelete, "Error deleting migration "+role+" pod: "+message(err)), in.Pod.UID)
+			warningEvent(contract.ReasonFailedDelete, "Error deleting migration "+role+" pod: "+message(err)),
+			in.Pod.UID)
 		return contract.DeleteMigrationPodResult{}, err
 	}
-	a.recordEvent(kindVMIM, in.Migration, normal("SuccessfulDelete", "Deleted migration "+role+" pod "+in.Pod.Name),
-		in.Pod.UID)
+	a.recordEvent(kindVMIM, in.Migration,
+		normalEvent("SuccessfulDelete", "Deleted migration "+role+" pod "+in.Pod.Name), in.Pod.UID)
 	return out, nil
 }
 
-// mayHaveGuest says why a pod that has not ended may have the guest of a VMI ("": it has not).
-func mayHaveGuest(vmi contract.VMIObservation, pod contract.PodObservation, migration string) string {
+// whyMayHaveGuest returns why a pod that has not ended may have the guest of a VMI ("": it has not).
+func whyMayHaveGuest(vmi contract.VMIObservation, pod contract.PodObservation, migration string) string {
 	switch {
 	case vmi.Ended():
 		return ""

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // moving is an instance that runs on node1, with a migration.
@@ -47,7 +47,7 @@ func (w *world) phaseIs(t *testing.T, phase kubevirt.VirtualMachineInstanceMigra
 	require.NoError(t, err)
 }
 
-// events are what was told of migrations.
+// events returns the events of migrations.
 func (w *world) events(t *testing.T, reason string) []string {
 	t.Helper()
 	return w.eventsBy(t, "virtualmachine-controller", "VirtualMachineInstanceMigration", reason)
@@ -68,8 +68,8 @@ func (w *world) eventsBy(t *testing.T, component, kind, reason string) []string 
 	return out
 }
 
-// TestATargetIsMadeOnce, whoever asks how often.
-func TestATargetIsMadeOnce(t *testing.T) {
+// TestCreatesTargetOnce: the target pod is created once, however often it is requested.
+func TestCreatesTargetOnce(t *testing.T) {
 	w := newWorld(t)
 	in := w.moving(t)
 	in.PreferNode = "node3"
@@ -102,8 +102,8 @@ func TestATargetIsMadeOnce(t *testing.T) {
 	require.Contains(t, again.Refused, "its target's pod is gone")
 }
 
-// TestATargetNobodyAsksForIsNotMade.
-func TestATargetNobodyAsksForIsNotMade(t *testing.T) {
+// TestUnrequestedTargetIsNotMade.
+func TestUnrequestedTargetIsNotMade(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*testing.T, *world, *contract.CreateTargetPodInput)
 		why    string
@@ -138,7 +138,7 @@ func TestATargetNobodyAsksForIsNotMade(t *testing.T) {
 		"the source is another one": {func(_ *testing.T, _ *world, in *contract.CreateTargetPodInput) {
 			in.Source.UID = "other"
 		}, "does not exist"},
-		"the source is somebody else's": {func(t *testing.T, w *world, in *contract.CreateTargetPodInput) {
+		"the source is another's": {func(t *testing.T, w *world, in *contract.CreateTargetPodInput) {
 			pod, err := w.kubernetes.CoreV1().Pods(w.ns).Create(t.Context(), &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Name: "x"},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}}},
@@ -179,8 +179,8 @@ func TestNoTargetOfAnotherRelease(t *testing.T) {
 	require.NotContains(t, w.fake.Calls(), "POST pods")
 }
 
-// TestWhyATargetIsNotMadeIsTold: a quota may have room later, and a pod of its name is not taken for it.
-func TestWhyATargetIsNotMadeIsTold(t *testing.T) {
+// TestRefusedTargetIsReported: a quota may have room later, and a pod of its name is not taken for it.
+func TestRefusedTargetIsReported(t *testing.T) {
 	w := newWorld(t)
 	in := w.moving(t)
 	refuse := func(message string) {
@@ -219,8 +219,8 @@ func TestWhyATargetIsNotMadeIsTold(t *testing.T) {
 	require.Equal(t, contract.ErrorInvalid, errorType(err))
 }
 
-// TestThePodWithTheGuestStays: it is where the VMI's status says, until it has ended, or the VMI has.
-func TestThePodWithTheGuestStays(t *testing.T) {
+// TestKeepsPodWithGuest: it is where the VMI's status says, until it has ended, or the VMI has.
+func TestKeepsPodWithGuest(t *testing.T) {
 	const source, target = "source", "target"
 	on := func(node string) func(*testing.T, *world) {
 		return func(t *testing.T, w *world) {
@@ -232,12 +232,12 @@ func TestThePodWithTheGuestStays(t *testing.T) {
 		change  func(*testing.T, *world)
 		refused string
 	}{
-		"the source's, before it was moved":    {source, on("node1"), "the guest is on node node1 now"},
-		"the target's, before it was moved":    {target, on("node1"), ""},
-		"the source's, when it was moved":      {source, on("node2"), ""},
-		"the target's, when it was moved":      {target, on("node2"), "the guest is on node node2 now"},
-		"the source's, and nobody knows where": {source, on(""), "does not say where"},
-		"the target's, and nobody knows where": {target, on(""), ""},
+		"the source's, before it was moved": {source, on("node1"), "the guest is on node node1 now"},
+		"the target's, before it was moved": {target, on("node1"), ""},
+		"the source's, when it was moved":   {source, on("node2"), ""},
+		"the target's, when it was moved":   {target, on("node2"), "the guest is on node node2 now"},
+		"the source's, the node not known":  {source, on(""), "does not say where"},
+		"the target's, the node not known":  {target, on(""), ""},
 		"the source's, and the VMI has ended": {source, func(t *testing.T, w *world) {
 			w.vmiIs(t, func(v *kubevirt.VirtualMachineInstance) { v.Status.Phase = kubevirt.Failed })
 		}, ""},
@@ -284,7 +284,7 @@ func TestThePodWithTheGuestStays(t *testing.T) {
 	}
 }
 
-// TestAnOrphanedPod is deleted once its migration is not there any more.
+// TestAnOrphanedPod: a pod of a migration is deleted once the migration no longer exists.
 func TestAnOrphanedPod(t *testing.T) {
 	w := newWorld(t)
 	made := w.moving(t)
@@ -307,9 +307,9 @@ func TestAnOrphanedPod(t *testing.T) {
 	require.True(t, deleted())
 }
 
-// TestAPodWhoseEndWasSeenGoesAtOnce, unless it has changed since: then its finalizer keeps the record until its end is
-// seen in it.
-func TestAPodWhoseEndWasSeenGoesAtOnce(t *testing.T) {
+// TestDeletesEndedPodAtOnce: an ended pod is deleted at once, unless it has changed since it was observed: then its
+// finalizer keeps the record until its end is observed.
+func TestDeletesEndedPodAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*testing.T, *world, string)
 		want   contract.DeleteMigrationPodResult
@@ -324,7 +324,7 @@ func TestAPodWhoseEndWasSeenGoesAtOnce(t *testing.T) {
 			change: func(t *testing.T, w *world, pod string) { w.podIs(t, pod, corev1.PodFailed) },
 			calls:  []string{"PATCH pods", "GET pods", "DELETE pods", "POST events"},
 		},
-		"somebody else keeps it": {
+		"another finalizer keeps it": {
 			change: func(t *testing.T, w *world, pod string) {
 				_, err := fakekube.Edit(w.fake, w.ns, pod, "", func(p *corev1.Pod) {
 					p.Finalizers = append(p.Finalizers, "example.com/kept")
@@ -333,7 +333,7 @@ func TestAPodWhoseEndWasSeenGoesAtOnce(t *testing.T) {
 			},
 			calls: []string{"PATCH pods", "GET pods", "DELETE pods", "POST events"},
 		},
-		"somebody else has deleted it": {
+		"another client has deleted it": {
 			change: func(t *testing.T, w *world, pod string) {
 				_, err := fakekube.Edit(w.fake, w.ns, pod, "", func(p *corev1.Pod) { p.Finalizers = nil })
 				require.NoError(t, err)

@@ -5,12 +5,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// ConfigureMigration answers how a VMI's guest is to be moved: as the MigrationPolicy says that matches it best, and
-// where there is none as the KubeVirt object does. Labels are read only where there is a policy that may ask for them.
+// ConfigureMigration returns how a VMI's guest is to be moved: as the MigrationPolicy requires that matches it best,
+// and where there is none as the KubeVirt object does. Labels are read only where there is a policy that may ask for
+// them.
 func (a *Activities) ConfigureMigration(
 	ctx context.Context, in contract.ConfigureMigrationInput,
 ) (contract.ConfigureMigrationResult, error) {
@@ -25,12 +26,12 @@ func (a *Activities) ConfigureMigration(
 	if len(policies) == 0 {
 		return contract.ConfigureMigrationResult{Configuration: s.Under(nil)}, nil
 	}
-	vmi, err := a.vmi(ctx, in.VMI)
+	vmi, err := a.readVMI(ctx, in.VMI)
 	if err != nil {
 		return contract.ConfigureMigrationResult{}, err
 	}
 	if vmi == nil {
-		return contract.ConfigureMigrationResult{}, gone("VirtualMachineInstance %s is gone", in.VMI.Name)
+		return contract.ConfigureMigrationResult{}, goneError("VirtualMachineInstance %s is gone", in.VMI.Name)
 	}
 	var labels map[string]string
 	if settings.NamespaceMatters(policies) {

@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/internal/observe"
 )
 
-// eachInstance does something with every instance of all namespaces that a selector of labels selects.
+// eachInstance calls a function with every instance of all namespaces that a label selector selects.
 func (a *Activities) eachInstance(
 	ctx context.Context, selector string, do func(*kubevirt.VirtualMachineInstance) error,
 ) error {
@@ -44,23 +44,23 @@ func (a *Activities) eachInstance(
 	}
 }
 
-// movables are the first contract.MaxMovables of instances, with what there is to be known of their migrations, and how
-// many instances there are besides. Those that can be moved are first, and of these the smallest, since it is done
-// soonest; of the same size the oldest. Where there are more, p says who is among them. About is called with each
-// migration that has not ended.
-func (a *Activities) movables(
+// listMovables returns the first contract.MaxMovables of instances, with what is known of their migrations, and the
+// number of further instances. Those that can move are first, and of these the smallest, since they take the least
+// time; of the same size the oldest. If there are more, p selects them. About is called with each migration that has
+// not ended.
+func (a *Activities) listMovables(
 	ctx context.Context, of []contract.Movable, p contract.Priority,
 	about func(*contract.Movable, *kubevirt.VirtualMachineInstanceMigration),
 ) (out []contract.Movable, more int, err error) {
 	order := func(a, b contract.Movable) int {
-		return cmp.Or(first(a.Migratable, b.Migratable), cmp.Compare(a.Memory, b.Memory), a.Created.Compare(b.Created),
-			cmp.Compare(a.VMI.UID, b.VMI.UID))
+		return cmp.Or(compareBool(a.Migratable, b.Migratable), cmp.Compare(a.Memory, b.Memory),
+			a.Created.Compare(b.Created), cmp.Compare(a.VMI.UID, b.VMI.UID))
 	}
 	if more = max(0, len(of)-contract.MaxMovables); more > 0 {
 		leaving, stuck := sets.New(p.Leaving...), sets.New(p.Stuck...)
 		slices.SortFunc(of, func(a, b contract.Movable) int {
-			return cmp.Or(first(leaving.Has(a.VMI.UID), leaving.Has(b.VMI.UID)),
-				first(!stuck.Has(a.VMI.UID), !stuck.Has(b.VMI.UID)), order(a, b))
+			return cmp.Or(compareBool(leaving.Has(a.VMI.UID), leaving.Has(b.VMI.UID)),
+				compareBool(!stuck.Has(a.VMI.UID), !stuck.Has(b.VMI.UID)), order(a, b))
 		})
 		of = of[:contract.MaxMovables]
 	}
@@ -69,7 +69,7 @@ func (a *Activities) movables(
 	for _, m := range of {
 		objects = append(objects, m.VMI)
 	}
-	migrations, err := a.migrationsOf(ctx, objects)
+	migrations, err := a.listMigrationsOf(ctx, objects)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -88,8 +88,8 @@ func (a *Activities) movables(
 	return of, more, nil
 }
 
-// first orders what is so before what is not.
-func first(a, b bool) int {
+// compareBool orders true before false.
+func compareBool(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -100,15 +100,13 @@ func first(a, b bool) int {
 	}
 }
 
-// migrationsOf are the migrations of instances, by the instance's name: one request for each namespace.
-func (a *Activities) migrationsOf(
+// listMigrationsOf returns the migrations of instances, by the instance's name: one request for each namespace.
+func (a *Activities) listMigrationsOf(
 	ctx context.Context, of []contract.Object,
 ) (map[types.NamespacedName][]kubevirt.VirtualMachineInstanceMigration, error) {
 	names := map[string][]string{}
 	for _, vmi := range of {
-		if len(validation.IsValidLabelValue(vmi.Name)) == 0 { // otherwise no migration has it as label
-			names[vmi.Namespace] = append(names[vmi.Namespace], vmi.Name)
-		}
+		names[vmi.Namespace] = append(names[vmi.Namespace], observe.NameLabel(vmi.Name))
 	}
 	out := map[types.NamespacedName][]kubevirt.VirtualMachineInstanceMigration{}
 	for namespace, in := range names {
@@ -129,7 +127,7 @@ func (a *Activities) migrationsOf(
 	return out, nil
 }
 
-// movable is what is to be known of an instance that is to leave its launcher, but for its migrations.
+// movable returns what is needed of an instance that has to leave its launcher, except its migrations.
 func movable(vmi *kubevirt.VirtualMachineInstance) contract.Movable {
 	m := contract.Movable{
 		VMI:      contract.Object{Namespace: vmi.Namespace, Name: vmi.Name, UID: string(vmi.UID)},
@@ -148,14 +146,14 @@ func movable(vmi *kubevirt.VirtualMachineInstance) contract.Movable {
 	return m
 }
 
-// automated is how a migration is made that no user has made.
+// automated describes a migration that no user has made.
 type automated struct {
 	// prefix of its name, the rest of which is derived from the instance, from key, and from the migration before:
 	// making it again finds it.
 	prefix, key string
 	annotations map[string]string
 	priority    kubevirt.MigrationPriority
-	// component is who tells of it, and of what is the end of the event's words.
+	// component reports it in events; of ends the message of that event.
 	component, of string
 }
 
@@ -178,7 +176,7 @@ func (a *Activities) createMigration(
 	m := &kubevirt.VirtualMachineInstanceMigration{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: vmi.Namespace, Name: how.name(vmi.UID, before),
-			Labels:      map[string]string{kubevirt.MigrationSelectorLabel: vmi.Name},
+			Labels:      map[string]string{kubevirt.MigrationSelectorLabel: observe.NameLabel(vmi.Name)},
 			Annotations: how.annotations,
 			Finalizers:  []string{contract.FinalizerMigration},
 			// It goes with the instance.
@@ -191,34 +189,34 @@ func (a *Activities) createMigration(
 	switch {
 	case err == nil:
 		a.recordBy(how.component, kindVMI, object,
-			normal("SuccessfulCreate", "Created Migration "+m.Name+how.of), m.Name)
+			normalEvent("SuccessfulCreate", "Created Migration "+m.Name+how.of), m.Name)
 		return "", nil
 	case apierrors.IsAlreadyExists(err):
-		return a.existing(ctx, m)
+		return a.checkExisting(ctx, m)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		why := message(failure("creating VirtualMachineInstanceMigration "+m.Name, err))
 		a.recordBy(how.component, kindVMI, object,
-			warning(contract.ReasonFailedCreate, "Error creating a Migration"+how.of+": "+why), why)
+			warningEvent(contract.ReasonFailedCreate, "Error creating a Migration"+how.of+": "+why), why)
 		return why, nil
 	default:
 		return "", failure("creating VirtualMachineInstanceMigration "+m.Name, err)
 	}
 }
 
-// existing refuses what has the name of a migration that was to be made, and is not that migration any more: without
-// its label one that has ended is not found, so that the name comes again and again.
-func (a *Activities) existing(
+// checkExisting refuses an object with the name of a migration to be made that is not that migration any more: without
+// its label an ended one is not found, so that the name would be derived again and again.
+func (a *Activities) checkExisting(
 	ctx context.Context, m *kubevirt.VirtualMachineInstanceMigration,
 ) (refused string, err error) {
 	is, err := a.KubeVirt.Migrations(m.Namespace).Get(ctx, m.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", nil // gone meanwhile; it is looked again
+		return "", nil // it is gone by now; the next attempt makes it
 	case err != nil:
 		return "", failure("reading VirtualMachineInstanceMigration "+m.Name, err)
 	case is.IsFinal(), is.Spec.VMIName != m.Spec.VMIName:
 		return fmt.Sprintf("VirtualMachineInstanceMigration %s has ended and lacks the label %s=%s: delete it", m.Name,
-			kubevirt.MigrationSelectorLabel, m.Spec.VMIName), nil
+			kubevirt.MigrationSelectorLabel, observe.NameLabel(m.Spec.VMIName)), nil
 	}
 	return "", nil
 }
@@ -228,13 +226,13 @@ func (how automated) name(vmi, before types.UID) string {
 	return how.prefix + hex.EncodeToString(sum[:5])
 }
 
-// evict evicts the launcher pods of an instance on a node, as whoever drains the node would: disruption budgets and the
-// webhook are asked. Words are those of the event about a pod. What is refused is a result. Idempotent: a pod that is
-// being deleted is left as it is.
-func (a *Activities) evict(
+// evictPods evicts the launcher pods of an instance on a node, as kubectl drain would: disruption budgets and the
+// webhook apply. Words are those of the event about a pod. A refusal is a result. Idempotent: a pod that is being
+// deleted stays as it is.
+func (a *Activities) evictPods(
 	ctx context.Context, vmi contract.Object, node, component string, words func(pod string) string,
 ) (refused string, err error) {
-	pods, err := a.launchers(ctx, vmi, nil)
+	pods, err := a.listLaunchers(ctx, vmi, nil)
 	if err != nil {
 		return "", err
 	}
@@ -254,13 +252,13 @@ func (a *Activities) evict(
 		})
 		switch {
 		case err == nil:
-			a.recordBy(component, kindVMI, vmi, normal("SuccessfulEvict", words(pod.Name)), pod.UID)
+			a.recordBy(component, kindVMI, vmi, normalEvent("SuccessfulEvict", words(pod.Name)), pod.UID)
 			refused = ""
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		case apierrors.IsTooManyRequests(err), apierrors.IsForbidden(err),
 			apierrors.IsInternalError(err): // as of a pod with two disruption budgets, which must not stop the others
 			refused = message(failure("evicting pod "+pod.Name, err))
-			a.recordBy(component, kindVMI, vmi, warning("FailedEvict", "Error "+refused), pod.UID+refused)
+			a.recordBy(component, kindVMI, vmi, warningEvent("FailedEvict", "Error "+refused), pod.UID+refused)
 			return refused, nil
 		default:
 			return "", failure("evicting pod "+pod.Name, err)

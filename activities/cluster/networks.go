@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"go.temporal.io/sdk/temporal"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/multus"
 )
 
-// networkResources are what the launcher pod of an instance has to ask for to be on its networks, by their names: the
-// NetworkAttachmentDefinitions say it. They are read only for an instance that names some. Nothing of what they say
-// about the network itself is kept.
+// networkResources returns what the launcher pod of an instance has to request to be on its networks, by their names:
+// the NetworkAttachmentDefinitions name it. They are read only for an instance that names some. Nothing else of them is
+// kept.
 func (a *Activities) networkResources(
 	ctx context.Context, vmi *kubevirt.VirtualMachineInstance,
 ) (map[string]string, error) {
@@ -39,15 +39,15 @@ func (a *Activities) networkResource(ctx context.Context, namespace, name string
 		Resource("network-attachment-definitions").Name(name).SetHeader("Accept", "application/json").DoRaw(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", temporal.NewApplicationError(
-			fmt.Sprintf("Failed to locate network attachment definition %s/%s", namespace, name), errorKubernetes)
+		return "", nonRetryable(contract.ErrorForbidden,
+			fmt.Sprintf("Failed to locate network attachment definition %s/%s", namespace, name))
 	case err != nil:
 		return "", failure("reading the NetworkAttachmentDefinition "+name, err)
 	}
 	var definition metav1.PartialObjectMetadata
 	if err := json.Unmarshal(raw, &definition); err != nil {
-		return "", temporal.NewApplicationError(fmt.Sprintf(
-			"the NetworkAttachmentDefinition %s/%s cannot be read: %v", namespace, name, err), errorKubernetes)
+		return "", nonRetryable(contract.ErrorForbidden, fmt.Sprintf(
+			"the NetworkAttachmentDefinition %s/%s cannot be read: %v", namespace, name, err))
 	}
 	return definition.Annotations[multus.AnnotationResourceName], nil
 }

@@ -12,7 +12,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// TestWhatNetworksAskFor is read of the definitions that an instance names, and nothing else is.
+// TestWhatNetworksAskFor: only the network definitions that an instance names are read.
 func TestWhatNetworksAskFor(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

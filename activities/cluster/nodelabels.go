@@ -7,12 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// nodeLabels are the labels to write. Those of capabilities are some hundred, of which only the difference is written,
-// so the node is read for them. A node that an administrator has taken out of this, with KubeVirt's annotation, keeps
-// what it has.
+// nodeLabels returns the labels to write. There are some hundred labels of capabilities, of which only the difference
+// is written, so the node is read for them. A node that an administrator has excluded, with KubeVirt's annotation,
+// keeps its labels.
 func (a *Activities) nodeLabels(ctx context.Context, in contract.PatchNodeInput) (map[string]*string, error) {
 	if in.Capabilities == nil {
 		return in.Labels, nil

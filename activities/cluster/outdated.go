@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// FindOutdated lists the instances whose launchers are not of the image that new ones get, and says how many there are
-// in the status of the KubeVirt object.
+// FindOutdated lists the instances whose launchers have another image than new ones get, and writes their number into
+// the status of the KubeVirt object.
 func (a *Activities) FindOutdated(
 	ctx context.Context, in contract.FindOutdatedInput,
 ) (contract.FindOutdatedResult, error) {
@@ -55,7 +55,7 @@ func (a *Activities) FindOutdated(
 		out.Unmarked = 0
 	}
 	n := len(outdated)
-	out.Instances, out.More, err = a.movables(ctx, outdated, in.Priority,
+	out.Instances, out.More, err = a.listMovables(ctx, outdated, in.Priority,
 		func(*contract.Movable, *kubevirt.VirtualMachineInstanceMigration) {})
 	if err != nil {
 		return out, err
@@ -63,7 +63,7 @@ func (a *Activities) FindOutdated(
 	return out, a.countOutdated(ctx, n)
 }
 
-// checkImage refuses to work towards another image than this process gives to new launchers.
+// checkImage refuses another image than the one that this process gives to new launchers.
 func (a *Activities) checkImage(image string) error {
 	if image == a.LauncherImage {
 		return nil
@@ -80,8 +80,8 @@ func (a *Activities) updateStrategy() contract.UpdateStrategy {
 		IntervalSeconds: int64(u.Interval.Seconds())}
 }
 
-// markOutdated sets the label of an instance right. One that is gone needs none; one whose label somebody's webhook
-// refuses goes without, and holds up no other.
+// markOutdated corrects the label of an instance. It skips one that is gone, or whose label an admission webhook
+// refuses, so that it delays no other.
 func (a *Activities) markOutdated(
 	ctx context.Context, vmi *kubevirt.VirtualMachineInstance, is bool,
 ) (refused bool, err error) {
@@ -96,19 +96,18 @@ func (a *Activities) markOutdated(
 	}
 	_, err = a.KubeVirt.VMIs(vmi.Namespace).Patch(ctx, vmi.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	switch {
-	case err == nil, otherObject(err):
+	case err == nil, isOtherObject(err):
 		return false, nil
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err):
 		a.Log.Warn().Err(err).Str("namespace", vmi.Namespace).Str("name", vmi.Name).
-			Msg("the label of an outdated launcher is refused")
+			Msg("failed to set the label of an outdated launcher: refused")
 		return true, nil
 	default:
 		return false, failure("patching VirtualMachineInstance "+vmi.Name, err)
 	}
 }
 
-// countOutdated writes how many there are into the status of the KubeVirt object, if there is one and it says something
-// else.
+// countOutdated writes the number into the status of the KubeVirt object, if there is one with another number.
 func (a *Activities) countOutdated(ctx context.Context, n int) error {
 	if a.Object == nil {
 		return nil
@@ -127,13 +126,13 @@ func (a *Activities) countOutdated(ctx context.Context, n int) error {
 	}
 	_, err = a.KubeVirt.KubeVirts(kv.Namespace).
 		Patch(ctx, kv.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
-	if err != nil && !otherObject(err) {
+	if err != nil && !isOtherObject(err) {
 		return failure("patching the status of the KubeVirt object "+kv.Name, err)
 	}
 	return nil
 }
 
-// MoveOutdated makes a migration for each of the instances that are outdated yet, can be moved, and have none.
+// MoveOutdated makes a migration for each of the instances that are still outdated, can move, and have none.
 // Idempotent: its name is derived from the instance, the image and the migration before.
 func (a *Activities) MoveOutdated(
 	ctx context.Context, in contract.UpdateInstancesInput,
@@ -141,7 +140,7 @@ func (a *Activities) MoveOutdated(
 	if !a.Settings().WorkloadUpdates.Migrate {
 		return refuseAll(in, "no guest is to be moved to a new launcher any more"), a.checkImage(in.Image)
 	}
-	migrations, err := a.migrationsOf(ctx, in.Instances)
+	migrations, err := a.listMigrationsOf(ctx, in.Instances)
 	if err != nil {
 		return contract.UpdateInstancesResult{}, err
 	}
@@ -164,15 +163,15 @@ func (a *Activities) MoveOutdated(
 	})
 }
 
-// updatedBy is the last migration that was to bring an instance a newer launcher, if it has succeeded and was for that
-// image; "" otherwise. Another one would bring no other launcher, and so on for ever.
+// updatedBy returns the last workload-update migration of an instance, if it has succeeded and was for that image; ""
+// otherwise. Another one would bring no other launcher, and so on for ever.
 func updatedBy(
 	vmi *kubevirt.VirtualMachineInstance, all []kubevirt.VirtualMachineInstanceMigration, image string,
 ) string {
 	var last *kubevirt.VirtualMachineInstanceMigration
 	for i := range all {
 		m := &all[i]
-		if updates(m) && !m.CreationTimestamp.Before(&vmi.CreationTimestamp) &&
+		if isWorkloadUpdate(m) && !m.CreationTimestamp.Before(&vmi.CreationTimestamp) &&
 			(last == nil || last.CreationTimestamp.Before(&m.CreationTimestamp)) {
 			last = m
 		}
@@ -184,8 +183,8 @@ func updatedBy(
 	return last.Name
 }
 
-// EvictOutdated evicts the launcher pods of those of the instances that are outdated yet and not to be moved. The
-// webhook and disruption budgets are asked: who is to be moved instead is refused.
+// EvictOutdated evicts the launcher pods of those instances that are still outdated and cannot move. The webhook and
+// disruption budgets apply: an instance that should move instead is refused.
 func (a *Activities) EvictOutdated(
 	ctx context.Context, in contract.UpdateInstancesInput,
 ) (contract.UpdateInstancesResult, error) {
@@ -200,13 +199,13 @@ func (a *Activities) EvictOutdated(
 		if state := vmi.Status.MigrationState; !m.Running || state != nil && !state.Completed {
 			return "its guest does not run, or is being moved", nil
 		}
-		return a.evict(ctx, m.VMI, vmi.Status.NodeName, componentUpdate, func(string) string {
+		return a.evictPods(ctx, m.VMI, vmi.Status.NodeName, componentUpdate, func(string) string {
 			return "Initiated eviction of VMI as part of automated workload update"
 		})
 	})
 }
 
-// eachOutdated does something with each of the instances that is outdated as it is now, and notes what that refuses.
+// eachOutdated calls a function with each of the instances that is still outdated, and collects the refusals.
 func (a *Activities) eachOutdated(
 	ctx context.Context, in contract.UpdateInstancesInput,
 	do func(*kubevirt.VirtualMachineInstance, contract.Movable) (refused string, err error),

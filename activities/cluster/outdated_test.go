@@ -17,9 +17,9 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const newLauncher = "localhost/virtflow/launcher:dev"
@@ -91,7 +91,7 @@ func TestFindOutdated(t *testing.T) {
 	})
 	w.outdated(t, "ended", func(v *kubevirt.VirtualMachineInstance) { v.Status.Phase = kubevirt.Failed })
 	w.outdated(t, "no-pod", func(v *kubevirt.VirtualMachineInstance) { v.Status.LauncherContainerImageVersion = "" })
-	require.Empty(t, w.find(t, false).Instances, "nobody has the label rightly")
+	require.Empty(t, w.find(t, false).Instances, "no instance has the label rightly")
 	out := w.find(t, true)
 	require.Equal(t, []string{"web", "fixed"}, vmiNames(out.Instances))
 	require.Equal(t, contract.UpdateStrategy{Migrate: true, Limit: 3, Batch: 10, IntervalSeconds: 60}, out.Strategy)
@@ -127,7 +127,7 @@ func TestLabelsAreWrittenInParts(t *testing.T) {
 	first := w.find(t, false)
 	require.Equal(t, n-contract.MaxMovables, first.More)
 
-	// Those that nothing can be done about hide nobody, and who leaves is not missed.
+	// Those that nothing can be done about hide no other, and one that leaves is not missed.
 	stuck, leaving := uids(first.Instances), uids(first.Instances)[:1]
 	out, err := w.FindOutdated(t.Context(), contract.FindOutdatedInput{Image: newLauncher,
 		Priority: contract.Priority{Stuck: stuck, Leaving: leaving}})
@@ -146,8 +146,9 @@ func uids(list []contract.Movable) (uids []string) {
 	return uids
 }
 
-// TestALabelThatIsRefusedHoldsNobodyUp, nor does it begin anew for ever.
-func TestALabelThatIsRefusedHoldsNobodyUp(t *testing.T) {
+// TestRefusedLabelDelaysNoOther: a VMI whose label is refused delays no other VMI, and is not tried again at once for
+// ever.
+func TestRefusedLabelDelaysNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.kubeVirt(t, kubevirt.KubeVirtSpec{})
 	w.outdated(t, "web", nil)
@@ -176,7 +177,7 @@ func TestMoveOutdated(t *testing.T) {
 		v.Status.LauncherContainerImageVersion = newLauncher
 	})
 	in := contract.UpdateInstancesInput{Image: newLauncher, Instances: []contract.Object{web, fixed, current,
-		{Namespace: w.ns, Name: "web", UID: "another"}, {Namespace: w.ns, Name: "nobody", UID: "u"}}}
+		{Namespace: w.ns, Name: "web", UID: "another"}, {Namespace: w.ns, Name: "absent", UID: "u"}}}
 	for range 2 {
 		out, err := w.MoveOutdated(t.Context(), in)
 		require.NoError(t, err)
@@ -249,7 +250,7 @@ func TestEvictOutdated(t *testing.T) {
 	guarded, twice := w.outdated(t, "guarded", unmovable), w.outdated(t, "twice", unmovable)
 	leaves := w.outdated(t, "leaves", func(vmi *kubevirt.VirtualMachineInstance) {
 		unmovable(vmi)
-		vmi.Status.MigrationState = &kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "somebody's"}
+		vmi.Status.MigrationState = &kubevirt.VirtualMachineInstanceMigrationState{MigrationUID: "another's"}
 	})
 	movesPod, fixedPod, guardedPod, twicePod, leavesPod := on(moves), on(fixed), on(guarded), on(twice), on(leaves)
 	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
@@ -284,7 +285,7 @@ func TestEvictOutdated(t *testing.T) {
 	require.Contains(t, failed[0], "Error evicting pod ")
 }
 
-// TestNothingIsDoneThatTheStrategyDoesNotName, whatever the workflow believes.
+// TestNothingIsDoneThatTheStrategyDoesNotName: the configured strategy decides, whatever the workflow's state says.
 func TestNothingIsDoneThatTheStrategyDoesNotName(t *testing.T) {
 	w := newWorld(t)
 	w.kubeVirt(t, kubevirt.KubeVirtSpec{})

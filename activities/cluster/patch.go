@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// merge is a JSON merge patch in the making: a nil value removes a field.
+// merge is a JSON merge patch: a nil value removes a field.
 type merge map[string]any
 
-// locked is a patch of an object's metadata that only that UID at that version takes.
+// locked returns a patch of an object's metadata that applies only to that UID and resourceVersion.
 func locked(uid, resourceVersion string) merge {
 	m := merge{"uid": uid}
 	if resourceVersion != "" {
@@ -26,8 +26,8 @@ func locked(uid, resourceVersion string) merge {
 	return m
 }
 
-// finalizers sets the whole list; an empty one is removed, as the API server does itself.
-func (m merge) finalizers(list *[]string) {
+// setFinalizers sets the whole list; an empty one is removed, as the API server does itself.
+func (m merge) setFinalizers(list *[]string) {
 	switch {
 	case list == nil:
 	case len(*list) == 0:
@@ -37,7 +37,7 @@ func (m merge) finalizers(list *[]string) {
 	}
 }
 
-// set writes a value, or removes the field where the value is the zero one.
+// set writes a value, or removes the field for the zero value.
 func set[T comparable](m merge, field string, value T) {
 	var zero T
 	if value == zero {
@@ -62,7 +62,7 @@ func conditions(list []contract.Condition) any {
 	out := make([]map[string]any, 0, len(list))
 	for _, c := range list {
 		out = append(out, map[string]any{
-			"type": c.Type, "status": c.Status, "reason": optional(c.Reason), "message": optional(c.Message),
+			"type": c.Type, "status": c.Status, "reason": nilIfEmpty(c.Reason), "message": nilIfEmpty(c.Message),
 			"lastTransitionTime": timestamp(c.LastTransitionTime), "lastProbeTime": nil,
 		})
 	}
@@ -76,7 +76,7 @@ func conditions(list []contract.Condition) any {
 	return out
 }
 
-func optional(s string) any {
+func nilIfEmpty(s string) any {
 	if s == "" {
 		return nil
 	}
@@ -90,7 +90,7 @@ func timestamp(t *time.Time) any {
 	return metav1.NewTime(t.UTC())
 }
 
-// vmStatus is the owned part of a VM's status, whole: each field is there, with null where it is to be removed.
+// vmStatus returns the owned part of a VM's status, whole: each field is there, with null where it is to be removed.
 func vmStatus(s *contract.VMStatus) merge {
 	m := merge{"conditions": conditions(s.Conditions)}
 	set(m, "created", s.Created)
@@ -113,8 +113,8 @@ func vmStatus(s *contract.VMStatus) merge {
 	return m
 }
 
-// vmiStatus is the owned part of a VMI's status. A JSON merge patch merges objects, so each pod that left is taken out
-// of activePods by its UID.
+// vmiStatus returns the owned part of a VMI's status. A JSON merge patch merges objects, so each pod that left is
+// removed from activePods by its UID.
 func vmiStatus(s *contract.VMIStatus, left []string) merge {
 	m := merge{"conditions": conditions(s.Conditions)}
 	set(m, "phase", s.Phase)
@@ -172,7 +172,7 @@ func phaseTimes(list []contract.PhaseTime) any {
 	return out
 }
 
-// volumes are the disks of the domain, and the claims, by the names of the volumes.
+// volumes returns the disks of the domain, and the PVCs, by the names of the volumes.
 func volumes(disks []contract.DomainVolume, list []contract.VolumeClaim) any {
 	byName := map[string]merge{}
 	entry := func(name string) merge {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // PatchVM writes what has changed of a VM: metadata and specification first, then status. (A start request is dropped
@@ -38,7 +38,7 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 			return contract.PatchVMResult{}, err
 		}
 		current, err = vms.Patch(ctx, in.VM.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil || ended(current) {
+		if err != nil || isRemoved(current) {
 			return answer(current, err)
 		}
 		version = current.ResourceVersion
@@ -64,8 +64,8 @@ func (a *Activities) PatchVM(ctx context.Context, in contract.PatchVMInput) (con
 	return answer(current, nil)
 }
 
-// instanceIsGone is an error where a VM has an instance that goes with it: who believes that it has none may remember
-// what is true no longer.
+// instanceIsGone returns an error if a VM still has an instance that is deleted with it: the caller's state may be out
+// of date.
 func (a *Activities) instanceIsGone(ctx context.Context, in contract.PatchVMInput) error {
 	if slices.Contains(*in.Finalizers, metav1.FinalizerOrphanDependents) {
 		return nil
@@ -80,7 +80,7 @@ func (a *Activities) instanceIsGone(ctx context.Context, in contract.PatchVMInpu
 	if c := metav1.GetControllerOfNoCopy(vmi); c == nil || string(c.UID) != in.VM.UID {
 		return nil
 	}
-	return final(contract.ErrorInstanceLeft,
+	return nonRetryable(contract.ErrorInstanceLeft,
 		"VirtualMachine "+in.VM.Name+" keeps its finalizer: its VirtualMachineInstance is still there")
 }
 
@@ -114,7 +114,7 @@ func (a *Activities) vmStatus(ctx context.Context, in contract.PatchVMInput) (me
 
 func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {
 	metadata := locked(in.VM.UID, in.ResourceVersion)
-	metadata.finalizers(in.Finalizers)
+	metadata.setFinalizers(in.Finalizers)
 	if in.RunStrategy != "" && in.Actor != "" {
 		metadata["annotations"] = merge{contract.AnnotationRequestedBy: in.Actor}
 	}
@@ -128,7 +128,8 @@ func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {
 	case in.RunStrategy == string(kubevirt.RunStrategyHalted):
 		patch["spec"] = merge{"running": false}
 	default:
-		return nil, final(contract.ErrorInvalid, fmt.Sprintf("spec.running cannot say run strategy %s", in.RunStrategy))
+		return nil, nonRetryable(contract.ErrorInvalid,
+			fmt.Sprintf("spec.running cannot say run strategy %s", in.RunStrategy))
 	}
 	return patch.encode()
 }
@@ -137,12 +138,12 @@ func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {
 // stay while any of its pods has not ended. Idempotent: as PatchVM.
 func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (contract.PatchVMIResult, error) {
 	if in.Finalizers != nil {
-		if pod, err := a.unended(ctx, in.VMI, in.Known); err != nil || pod != nil {
+		if pod, err := a.findUnended(ctx, in.VMI, in.Known); err != nil || pod != nil {
 			return contract.PatchVMIResult{Refused: "its pod has not ended", Pod: pod}, err
 		}
 	}
 	metadata := locked(in.VMI.UID, in.ResourceVersion)
-	metadata.finalizers(in.Finalizers)
+	metadata.setFinalizers(in.Finalizers)
 	labels := merge{}
 	if in.NodeLabel != nil {
 		set(labels, contract.LabelNodeName, *in.NodeLabel)
@@ -151,7 +152,7 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 		set(labels, contract.LabelMigrationTarget, *in.TargetLabel)
 	}
 	if in.Status != nil {
-		labels[contract.LabelOutdatedImage] = a.outdated(in.Status)
+		labels[contract.LabelOutdatedImage] = a.outdatedLabel(in.Status)
 	}
 	if len(labels) > 0 {
 		metadata["labels"] = labels
@@ -182,14 +183,13 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	}
 	var out contract.PatchVMIResult
 	if out.Patched, err = patched("VirtualMachineInstance", in.VMI, current, err, read, observe.VMI); written {
-		out.Migratable = a.migratable(ctx, current)
+		out.Migratable = a.checkMigratable(ctx, current)
 	}
 	return out, err
 }
 
-// outdated is the label of an instance whose launcher is not of the image that new ones get: "" marks it, nil takes the
-// mark away.
-func (a *Activities) outdated(s *contract.VMIStatus) any {
+// outdatedLabel returns the value of the label for outdated launchers: "" sets it, nil removes it.
+func (a *Activities) outdatedLabel(s *contract.VMIStatus) any {
 	final := s.Phase == string(kubevirt.Succeeded) || s.Phase == string(kubevirt.Failed)
 	if final || s.LauncherImage == "" || s.LauncherImage == a.LauncherImage {
 		return nil
@@ -197,12 +197,12 @@ func (a *Activities) outdated(s *contract.VMIStatus) any {
 	return ""
 }
 
-// PatchNode sets labels of a node. Idempotent: it says what is to be, and of which UID.
+// PatchNode sets labels of a node. Idempotent: the input has the desired labels, and the node's UID.
 func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) error {
 	metadata := locked(in.UID, "")
 	labels, err := a.nodeLabels(ctx, in)
-	if otherObject(err) {
-		return gone("node %s is gone", in.Name)
+	if isOtherObject(err) {
+		return goneError("node %s is gone", in.Name)
 	}
 	if err != nil {
 		return failure("reading node "+in.Name, err)
@@ -215,8 +215,8 @@ func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) 
 		return err
 	}
 	node, err := a.Kubernetes.CoreV1().Nodes().Patch(ctx, in.Name, types.MergePatchType, body, metav1.PatchOptions{})
-	if otherObject(err) {
-		return gone("node %s is gone, or another one by now", in.Name)
+	if isOtherObject(err) {
+		return goneError("node %s is gone, or another one by now", in.Name)
 	}
 	if err != nil {
 		return failure("patching node "+in.Name, err)
@@ -225,18 +225,18 @@ func (a *Activities) PatchNode(ctx context.Context, in contract.PatchNodeInput) 
 	return nil
 }
 
-// patched is the answer to a patch that the API server has answered with current, or refused with err: where it met
-// another version of the object, with that as it is now.
+// patched returns the result of a patch that the API server has answered with current, or refused with err: after a
+// conflict, the current object.
 func patched[O metav1.Object, T any](
 	kind string, o contract.Object, current O, err error, read func() (O, error), observe func(O) T,
 ) (contract.Patched[T], error) {
 	switch {
-	case err == nil && ended(current):
+	case err == nil && isRemoved(current):
 		return contract.Patched[T]{Written: true, Gone: true}, nil
 	case err == nil:
 		now := observe(current)
 		return contract.Patched[T]{Written: true, Current: &now}, nil
-	case otherObject(err):
+	case isOtherObject(err):
 		return contract.Patched[T]{Gone: true}, nil
 	case !apierrors.IsConflict(err):
 		return contract.Patched[T]{}, failure("patching "+kind+" "+o.Name, err)
@@ -259,8 +259,9 @@ func (a *Activities) recordEvents(kind string, o contract.Object, events []contr
 	}
 }
 
-// ended says that the API server has just removed an object: it was being deleted, and its last finalizer went.
-func ended(o metav1.Object) bool {
+// isRemoved reports whether the API server has just removed an object: it was being deleted, and its last finalizer
+// went.
+func isRemoved(o metav1.Object) bool {
 	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0
 }
 

@@ -3,11 +3,11 @@ package cluster
 import (
 	"strconv"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// migrationStatus is the owned part of a migration's status, whole: each field is there, with null where it is to be
-// removed.
+// migrationStatus returns the owned part of a migration's status, whole: each field is there, with null where it is to
+// be removed.
 func migrationStatus(s *contract.MigrationStatus) merge {
 	m := merge{
 		"conditions":                conditions(s.Conditions),
@@ -52,7 +52,8 @@ func migrationState(s *contract.MigrationState) any {
 	return m
 }
 
-// migrationConfiguration is how a guest is moved, as KubeVirt shows it. It has no name for the number of connections.
+// migrationConfiguration returns how a guest moves, as KubeVirt shows it. It has no field for the number of
+// connections.
 func migrationConfiguration(c *contract.MigrationConfiguration) any {
 	if c == nil {
 		return nil
@@ -70,7 +71,7 @@ func migrationConfiguration(c *contract.MigrationConfiguration) any {
 	return m
 }
 
-// migrationAnnotations are the measures of a move: those that are known.
+// migrationAnnotations returns the known statistics of a move.
 func migrationAnnotations(s *contract.MigrationStats) merge {
 	out := merge{}
 	for name, measure := range map[string]int64{

@@ -16,72 +16,73 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// CreateLauncherPod makes the pod of an instance, after the claim with what its machine remembers and the Secret with
+// CreateLauncherPod makes the pod of an instance, after the PVC with its VM's persistent state and the Secret with
 // its inline cloud-init data.
-// An instance whose pod has run gets no other, and one whose claims are not there yet, or are devices that another's
-// guest has, waits for them.
-// Idempotent: all names derive from UIDs; a pod that the instance controls already is what is returned.
+// An instance whose pod has run gets no other pod. An instance whose PVCs are not there yet, or are devices that the
+// guest of another instance has, waits for them.
+// Idempotent: all names derive from UIDs; if the instance controls a pod already, that pod is returned.
 func (a *Activities) CreateLauncherPod(
 	ctx context.Context, in contract.CreatePodInput,
 ) (contract.CreatePodResult, error) {
-	vmi, err := a.instance(ctx, in.VMI)
+	vmi, err := a.readInstance(ctx, in.VMI)
 	if err != nil {
 		return contract.CreatePodResult{}, err
 	}
 	if vmi.DeletionTimestamp != nil {
-		return contract.CreatePodResult{}, gone("VirtualMachineInstance %s is being deleted", in.VMI.Name)
+		return contract.CreatePodResult{}, goneError("VirtualMachineInstance %s is being deleted", in.VMI.Name)
 	}
 	if o := observe.VMI(vmi); o.Begun() {
 		return contract.CreatePodResult{Refused: "the instance is " + o.Phase +
 			", and has had a pod that ran: it is never booted again", VMI: &o}, nil
 	}
 	if err := a.makeState(ctx, vmi); err != nil {
-		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
+		return contract.CreatePodResult{}, a.recordPodRefusal(in.VMI, err)
 	}
-	out, own, err := a.mayHavePod(ctx, vmi)
+	out, own, err := a.checkPodPreconditions(ctx, vmi)
 	if err != nil {
-		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
+		return contract.CreatePodResult{}, a.recordPodRefusal(in.VMI, err)
 	}
 	if out.Awaits != nil {
-		return a.awaits(ctx, in.VMI, out, own)
+		return a.discardEarlyPod(ctx, in.VMI, out, own)
 	}
 	made, err := a.makePod(ctx, vmi)
 	if apierrors.IsAlreadyExists(err) {
 		there := out.Claims
 		out, err = a.existingPod(ctx, in.VMI, render.PodName(vmi.Name, string(vmi.UID)))
-		out.Migratable, out.Claims = a.migratable(ctx, vmi), there
+		out.Migratable, out.Claims = a.checkMigratable(ctx, vmi), there
 		return out, err
 	}
 	if err != nil {
-		return out, a.podRefused(in.VMI, err)
+		return out, a.recordPodRefusal(in.VMI, err)
 	}
-	// Another's may have been made at the same time: of two, exactly the second waits.
-	if out.Awaits, _, err = a.inUse(ctx, vmi, out.Claims, made.ResourceVersion); err != nil {
-		return contract.CreatePodResult{}, a.podRefused(in.VMI, err)
+	// The pod of another VMI may have been made at the same time: of two, exactly the second waits.
+	if out.Awaits, _, err = a.findDeviceConflict(ctx, vmi, out.Claims, made.ResourceVersion); err != nil {
+		return contract.CreatePodResult{}, a.recordPodRefusal(in.VMI, err)
 	}
 	if out.Awaits != nil {
-		return a.awaits(ctx, in.VMI, out, made)
+		return a.discardEarlyPod(ctx, in.VMI, out, made)
 	}
-	a.recordEvent(kindVMI, in.VMI, normal("SuccessfulCreate", "Created virtual machine pod "+made.Name),
+	a.recordEvent(kindVMI, in.VMI, normalEvent("SuccessfulCreate", "Created virtual machine pod "+made.Name),
 		string(made.UID))
-	out.Pod, out.Migratable = observe.Pod(made), a.migratable(ctx, vmi)
+	out.Pod, out.Migratable = observe.Pod(made), a.checkMigratable(ctx, vmi)
 	return out, nil
 }
 
-// mayHavePod says what an instance waits for before it gets a pod: claims that are not there yet, and devices that
-// another's guest has. Own is a pod that it may not have: an earlier attempt made it, and did not get to look again.
-// One that has begun was let through.
-func (a *Activities) mayHavePod(
+// checkPodPreconditions returns what an instance waits for before it gets a pod: PVCs that are not there yet, and
+// devices that another guest has. Own is a pod that the instance must not have yet: an earlier attempt made it, and
+// ended before it looked for a conflict. A pod that has begun has passed.
+func (a *Activities) checkPodPreconditions(
 	ctx context.Context, vmi *kubevirt.VirtualMachineInstance,
 ) (out contract.CreatePodResult, own *corev1.Pod, err error) {
-	if out.Claims, out.Awaits, err = a.claims(ctx, vmi); err != nil || out.Awaits != nil {
+	if out.Claims, out.Awaits, err = a.readClaims(ctx, vmi); err != nil || out.Awaits != nil {
 		return out, nil, err
 	}
-	if out.Awaits, own, err = a.inUse(ctx, vmi, out.Claims, ""); own != nil && own.Status.Phase != corev1.PodPending {
+	out.Awaits, own, err = a.findDeviceConflict(ctx, vmi, out.Claims, "")
+	if own != nil && own.Status.Phase != corev1.PodPending {
 		out.Awaits = nil
 	}
 	return out, own, err
@@ -97,16 +98,16 @@ func (a *Activities) makePod(ctx context.Context, vmi *kubevirt.VirtualMachineIn
 	}
 	pod, err := render.Pod(vmi, options)
 	if err != nil {
-		return nil, final(contract.ErrorInvalid, err.Error())
+		return nil, nonRetryable(contract.ErrorInvalid, err.Error())
 	}
 	secret, err := render.Secret(vmi)
 	if err != nil {
-		return nil, final(contract.ErrorInvalid, err.Error())
+		return nil, nonRetryable(contract.ErrorInvalid, err.Error())
 	}
 	if secret != nil {
 		_, err := a.Kubernetes.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return nil, notMade("creating Secret "+secret.Name, err)
+			return nil, creationFailure("creating Secret "+secret.Name, err)
 		}
 	}
 	made, err := a.createPod(ctx, pod, func(l render.Limited) (*corev1.Pod, error) {
@@ -114,13 +115,14 @@ func (a *Activities) makePod(ctx context.Context, vmi *kubevirt.VirtualMachineIn
 		return render.Pod(vmi, options)
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return nil, notMade("creating pod "+pod.Name, err)
+		return nil, creationFailure("creating pod "+pod.Name, err)
 	}
 	return made, err
 }
 
-// awaits deletes the pod that an instance may not have (nil: it has none), and tells users what it waits for.
-func (a *Activities) awaits(
+// discardEarlyPod deletes the pod that an instance must not have yet (nil: there is none), and records in an event what
+// the instance waits for.
+func (a *Activities) discardEarlyPod(
 	ctx context.Context, vmi contract.Object, out contract.CreatePodResult, pod *corev1.Pod,
 ) (contract.CreatePodResult, error) {
 	if pod != nil {
@@ -129,16 +131,16 @@ func (a *Activities) awaits(
 		}
 		out.Discarded = string(pod.UID)
 	}
-	event := normal(out.Awaits.Reason, out.Awaits.Message)
+	event := normalEvent(out.Awaits.Reason, out.Awaits.Message)
 	if out.Awaits.Reason == contract.ReasonDataVolumeFailed {
-		event = warning(out.Awaits.Reason, out.Awaits.Message)
+		event = warningEvent(out.Awaits.Reason, out.Awaits.Message)
 	}
 	a.recordEvent(kindVMI, vmi, event, out.Awaits.Message)
 	return out, nil
 }
 
-// createPod makes a pod. Where that is forbidden, a quota may ask for limits: then it is rendered again with those.
-// Only who was refused needs to know; it costs two requests more.
+// createPod makes a pod. If that is forbidden, a quota may require limits: then it is rendered again with those. That
+// costs two more requests, only after a refusal.
 func (a *Activities) createPod(
 	ctx context.Context, pod *corev1.Pod, again func(render.Limited) (*corev1.Pod, error),
 ) (*corev1.Pod, error) {
@@ -147,7 +149,7 @@ func (a *Activities) createPod(
 	if !apierrors.IsForbidden(err) {
 		return made, err
 	}
-	limited := a.limited(ctx, pod.Namespace)
+	limited := a.readLimited(ctx, pod.Namespace)
 	if limited == (render.Limited{}) {
 		return nil, err
 	}
@@ -157,21 +159,31 @@ func (a *Activities) createPod(
 	return pods.Create(ctx, pod, metav1.CreateOptions{})
 }
 
-// limited says for what the namespace's quotas ask for limits. Where they cannot be read, for nothing: whoever asks has
-// a refusal to report.
-func (a *Activities) limited(ctx context.Context, namespace string) render.Limited {
+// readLimited returns for which resources the namespace's quotas require limits. If they cannot be read, for none: the
+// caller has a refusal to report. If the namespace cannot be read, the usual ratio of memory limits holds.
+func (a *Activities) readLimited(ctx context.Context, namespace string) render.Limited {
 	quotas, err := a.Kubernetes.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		a.Log.Warn().Err(err).Str("namespace", namespace).
-			Msg("the quotas of a namespace that refused a pod are not known")
+			Msg("failed to read the quotas of a namespace that refused a pod")
 		return render.Limited{}
 	}
-	return render.LimitedBy(quotas.Items)
+	limited := render.LimitedBy(quotas.Items)
+	if !limited.Memory {
+		return limited
+	}
+	object, err := a.Kubernetes.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		a.Log.Warn().Err(err).Str("namespace", namespace).
+			Msg("failed to read the labels of a namespace that refused a pod")
+		return limited
+	}
+	return limited.WithRatio(object.Labels)
 }
 
-// instance is the VMI as this process has made it within freshFor, the first time that it is asked for, or as the API
-// server has it.
-func (a *Activities) instance(ctx context.Context, o contract.Object) (*kubevirt.VirtualMachineInstance, error) {
+// readInstance returns the VMI as this process has made it within freshFor, for the first call, or as the API server
+// has it.
+func (a *Activities) readInstance(ctx context.Context, o contract.Object) (*kubevirt.VirtualMachineInstance, error) {
 	if v, ok := a.fresh.Get(o.UID); ok {
 		a.fresh.Remove(o.UID)
 		if vmi, ok := v.(*kubevirt.VirtualMachineInstance); ok {
@@ -183,14 +195,14 @@ func (a *Activities) instance(ctx context.Context, o contract.Object) (*kubevirt
 		return nil, failure("reading VirtualMachineInstance "+o.Name, err)
 	}
 	if string(vmi.UID) != o.UID {
-		return nil, gone("VirtualMachineInstance %s is another one by now (UID %s)", o.Name, vmi.UID)
+		return nil, goneError("VirtualMachineInstance %s is another one by now (UID %s)", o.Name, vmi.UID)
 	}
 	return vmi, nil
 }
 
-func (a *Activities) podRefused(vmi contract.Object, err error) error {
+func (a *Activities) recordPodRefusal(vmi contract.Object, err error) error {
 	message := message(err)
-	a.recordEvent(kindVMI, vmi, warning(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
+	a.recordEvent(kindVMI, vmi, warningEvent(contract.ReasonFailedCreate, "Error creating pod: "+message), message)
 	return err
 }
 
@@ -205,7 +217,7 @@ func (a *Activities) existingPod(
 		return contract.CreatePodResult{},
 			temporal.NewApplicationError("pod "+name+" was there a moment ago", errorKubernetes)
 	case found.VMIUID != vmi.UID || found.Migration != "":
-		return contract.CreatePodResult{}, a.podRefused(vmi, final(contract.ErrorConflict,
+		return contract.CreatePodResult{}, a.recordPodRefusal(vmi, nonRetryable(contract.ErrorConflict,
 			fmt.Sprintf("pod %s exists (UID %s) and does not belong to this VirtualMachineInstance: delete it", name,
 				found.UID)))
 	}
@@ -215,7 +227,7 @@ func (a *Activities) existingPod(
 func (a *Activities) findPod(ctx context.Context, vmi contract.Object, name string) (*contract.PodObservation, error) {
 	pod, err := a.Kubernetes.CoreV1().Pods(vmi.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // no such pod
+		return nil, nil // no such pod
 	}
 	if err != nil {
 		return nil, failure("reading pod "+name, err)
@@ -224,9 +236,9 @@ func (a *Activities) findPod(ctx context.Context, vmi contract.Object, name stri
 	return &o, nil
 }
 
-// launchers are the launcher pods of an instance, by name: those that are labelled so and have no other owner. A pod of
-// those known is one of them as long as it is there, whatever it says of itself by now.
-func (a *Activities) launchers(
+// listLaunchers returns the launcher pods of an instance, by name: those with its label and no other owner. A pod of
+// those known is one of them as long as it exists, whatever its metadata is by now.
+func (a *Activities) listLaunchers(
 	ctx context.Context, vmi contract.Object, known []contract.Object,
 ) ([]contract.PodObservation, error) {
 	labels := metav1.FormatLabelSelector(metav1.SetAsLabelSelector(map[string]string{
@@ -261,7 +273,7 @@ func (a *Activities) launchers(
 // derived from the instance's UID is looked for, too: a pod which has it, and does not say whose it is, is never taken
 // for none.
 func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInput) (contract.FindPodResult, error) {
-	pods, err := a.launchers(ctx, in.VMI, in.Known)
+	pods, err := a.listLaunchers(ctx, in.VMI, in.Known)
 	if err != nil || len(pods) > 0 || len(in.Known) > 0 {
 		return contract.FoundPods(pods...), err
 	}
@@ -270,8 +282,8 @@ func (a *Activities) FindLauncherPod(ctx context.Context, in contract.FindPodInp
 	case err != nil || found == nil:
 		return contract.FindPodResult{}, err
 	case found.VMIUID != in.VMI.UID:
-		return contract.FindPodResult{}, final(contract.ErrorConflict,
-			fmt.Sprintf("pod %s exists (UID %s) and does not say that it belongs to this VirtualMachineInstance: "+
+		return contract.FindPodResult{}, nonRetryable(contract.ErrorConflict,
+			fmt.Sprintf("pod %s exists (UID %s) and does not state that it belongs to this VirtualMachineInstance: "+
 				"delete it", found.Name, found.UID))
 	}
 	return contract.FoundPods(*found), nil
@@ -298,8 +310,8 @@ func (a *Activities) MarkPodUnpaused(ctx context.Context, in contract.MarkPodInp
 	}
 	_, err = a.Kubernetes.CoreV1().Pods(in.Pod.Namespace).
 		Patch(ctx, in.Pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if otherObject(err) {
-		return gone("pod %s is gone", in.Pod.Name)
+	if isOtherObject(err) {
+		return goneError("pod %s is gone", in.Pod.Name)
 	}
 	if err != nil {
 		return failure("writing the readiness gate of pod "+in.Pod.Name, err)
@@ -307,10 +319,10 @@ func (a *Activities) MarkPodUnpaused(ctx context.Context, in contract.MarkPodInp
 	return nil
 }
 
-// otherObject says that an object is gone, or that its name belongs to one of another UID by now: a patch that names a
-// UID is then refused as an attempt to change it. (A conflict says neither: the API server gave up merging into an
-// object that changes often.)
-func otherObject(err error) bool {
+// isOtherObject reports whether an object is gone, or that its name belongs to one of another UID by now: a patch that
+// names a UID is then refused as an attempt to change it. (A conflict says neither: the API server gave up merging into
+// an object that changes often.)
+func isOtherObject(err error) bool {
 	if apierrors.IsNotFound(err) {
 		return true
 	}
@@ -326,7 +338,7 @@ func otherObject(err error) bool {
 	return false
 }
 
-// message is the text of an application error, without the SDK's wrapping.
+// message returns the text of an application error, without the SDK's wrapping.
 func message(err error) string {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // DeleteLauncherPod deletes a pod; the kubelet gives the guest its grace period, and the pod's finalizer keeps the
@@ -24,9 +24,9 @@ func (a *Activities) DeleteLauncherPod(
 	var refused contract.DeletePodResult
 	var err error
 	if in.Fence.Node != "" {
-		refused.Refused, refused.Node, err = a.mayRun(ctx, in.Fence, in.Pod.UID)
+		refused.Refused, refused.Node, err = a.whyMayRun(ctx, in.Fence, in.Pod.UID)
 	} else {
-		refused.Refused, refused.VMI, err = a.instanceIsWanted(ctx, in.VMI)
+		refused.Refused, refused.VMI, err = a.whyPodRetained(ctx, in.VMI)
 	}
 	if err != nil || refused.Refused != "" {
 		return refused, err
@@ -40,21 +40,22 @@ func (a *Activities) DeleteLauncherPod(
 	}
 	if err != nil {
 		err = failure("deleting pod "+in.Pod.Name, err)
-		a.recordEvent(kindVMI, in.VMI, warning(contract.ReasonFailedDelete, "Error deleting pod: "+message(err)),
+		a.recordEvent(kindVMI, in.VMI, warningEvent(contract.ReasonFailedDelete, "Error deleting pod: "+message(err)),
 			in.Pod.UID)
 		return contract.DeletePodResult{}, err
 	}
-	a.recordEvent(kindVMI, in.VMI, normal("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)
+	a.recordEvent(kindVMI, in.VMI,
+		normalEvent("SuccessfulDelete", "Deleted virtual machine pod "+in.Pod.Name), in.Pod.UID)
 	a.recordEvents(kindVMI, in.VMI, in.Events, in.Pod.UID)
 	return contract.DeletePodResult{}, nil
 }
 
-// instanceIsWanted says why the pod of an instance is not to be deleted ("": it may be), and of which instance as it is
-// now.
-func (a *Activities) instanceIsWanted(
+// whyPodRetained returns why the pod of an instance must not be deleted, and the current instance then; "": it may be
+// deleted.
+func (a *Activities) whyPodRetained(
 	ctx context.Context, in contract.Object,
 ) (string, *contract.VMIObservation, error) {
-	vmi, err := a.vmi(ctx, in)
+	vmi, err := a.readVMI(ctx, in)
 	if err != nil || vmi == nil {
 		return "", nil, err
 	}
@@ -64,20 +65,21 @@ func (a *Activities) instanceIsWanted(
 	return "", nil, nil
 }
 
-// vmi is an instance as it is now; nil: there is none of that UID.
-func (a *Activities) vmi(ctx context.Context, o contract.Object) (*kubevirt.VirtualMachineInstance, error) {
+// readVMI returns the current instance; nil: there is none of that UID.
+func (a *Activities) readVMI(ctx context.Context, o contract.Object) (*kubevirt.VirtualMachineInstance, error) {
 	vmi, err := a.KubeVirt.VMIs(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && string(vmi.UID) != o.UID:
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil // there is none
 	case err != nil:
 		return nil, failure("reading VirtualMachineInstance "+o.Name, err)
 	}
 	return vmi, nil
 }
 
-// mayRun says why the guest in a pod cannot be taken for off with its node ("": it can), and how the node is.
-func (a *Activities) mayRun(
+// whyMayRun returns why the guest in a pod may still run although its node is lost ("": it cannot), and the node's
+// state.
+func (a *Activities) whyMayRun(
 	ctx context.Context, fence contract.Fence, pod string,
 ) (string, *contract.NodeState, error) {
 	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, fence.Node, metav1.GetOptions{})
@@ -110,7 +112,7 @@ func (a *Activities) RemovePodFinalizer(
 	ctx context.Context, in contract.RemovePodFinalizerInput,
 ) (contract.RemovePodFinalizerResult, error) {
 	if in.Fence.Node != "" {
-		why, node, err := a.mayRun(ctx, in.Fence, in.Pod.UID)
+		why, node, err := a.whyMayRun(ctx, in.Fence, in.Pod.UID)
 		if err != nil || why != "" {
 			return contract.RemovePodFinalizerResult{Refused: why, Node: node}, err
 		}
@@ -122,8 +124,8 @@ func (a *Activities) RemovePodFinalizer(
 		case err == nil:
 			// One that its kubelet has deleted for good goes with its last finalizer.
 			grace := removed.DeletionGracePeriodSeconds
-			return contract.RemovePodFinalizerResult{Absent: ended(removed) && grace != nil && *grace == 0}, nil
-		case otherObject(err):
+			return contract.RemovePodFinalizerResult{Absent: isRemoved(removed) && grace != nil && *grace == 0}, nil
+		case isOtherObject(err):
 			return contract.RemovePodFinalizerResult{Absent: true}, nil
 		case !apierrors.IsConflict(err):
 			return contract.RemovePodFinalizerResult{}, failure("removing the finalizer of pod "+in.Pod.Name, err)
@@ -140,7 +142,7 @@ func (a *Activities) RemovePodFinalizer(
 			return contract.RemovePodFinalizerResult{Refused: "the pod has not ended by its kubelet's word", Pod: &now},
 				nil
 		}
-		if version == now.ResourceVersion { // it was said to have changed, and has not
+		if version == now.ResourceVersion { // a conflict without a change
 			return contract.RemovePodFinalizerResult{},
 				failure("removing the finalizer of pod "+in.Pod.Name, errUnchanged)
 		}
@@ -148,8 +150,8 @@ func (a *Activities) RemovePodFinalizer(
 	}
 }
 
-// removePodFinalizer does it in that version of the pod, and returns the pod as it is then. Errors are the API
-// server's; no version is like one that has changed.
+// removePodFinalizer removes the finalizer if the pod has that version, and returns the patched pod. Errors are the API
+// server's; without a version the error is a conflict.
 func (a *Activities) removePodFinalizer(
 	ctx context.Context, pod contract.Object, version string,
 ) (*corev1.Pod, error) {
@@ -167,11 +169,11 @@ func (a *Activities) removePodFinalizer(
 		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 }
 
-// unended is a pod of an instance that has not ended now, or nil.
-func (a *Activities) unended(
+// findUnended returns a pod of an instance that has not ended, or nil.
+func (a *Activities) findUnended(
 	ctx context.Context, vmi contract.Object, known []contract.Object,
 ) (*contract.PodObservation, error) {
-	pods, err := a.launchers(ctx, vmi, known)
+	pods, err := a.listLaunchers(ctx, vmi, known)
 	for i := range pods {
 		if !pods[i].Ended() {
 			return &pods[i], nil

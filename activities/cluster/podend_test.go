@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // running is an instance with a pod that runs on a node.
@@ -38,8 +38,8 @@ func (w *world) podIs(t *testing.T, name string, phase corev1.PodPhase) {
 	require.NoError(t, err)
 }
 
-// TestThePodOfAnInstanceThatIsWantedStays, whatever is remembered of the instance's deletion.
-func TestThePodOfAnInstanceThatIsWantedStays(t *testing.T) {
+// TestKeepsPodOfLiveInstance: the pod stays, whatever the workflow remembers of the instance's deletion.
+func TestKeepsPodOfLiveInstance(t *testing.T) {
 	w := newWorld(t)
 	vmi, pod, _ := w.running(t)
 	in := contract.DeletePodInput{VMI: vmi, Pod: pod}
@@ -56,9 +56,9 @@ func TestThePodOfAnInstanceThatIsWantedStays(t *testing.T) {
 	require.Equal(t, contract.DeletePodResult{}, out, "it has ended")
 }
 
-// TestAPodIsForceDeletedOnlyFromANodeThatIsOff, at that moment: a confirmation, a taint or a missing Node from earlier
-// does not count.
-func TestAPodIsForceDeletedOnlyFromANodeThatIsOff(t *testing.T) {
+// TestForceDeletesOnlyFromNodeThatIsOff: the node's state at that moment decides: an earlier confirmation, taint or
+// missing Node does not count.
+func TestForceDeletesOnlyFromNodeThatIsOff(t *testing.T) {
 	unknown := func(taints ...corev1.Taint) *corev1.Node {
 		return &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "node1"}, Spec: corev1.NodeSpec{Taints: taints},
@@ -114,9 +114,9 @@ func TestAPodIsForceDeletedOnlyFromANodeThatIsOff(t *testing.T) {
 	}
 }
 
-// TestTheFinalizerStaysUntilThePodHasEnded: it is removed in the version in which the end was seen, or after another
+// TestKeepsFinalizerUntilPodEnds: it is removed in the version in which the end was seen, or after another
 // look.
-func TestTheFinalizerStaysUntilThePodHasEnded(t *testing.T) {
+func TestKeepsFinalizerUntilPodEnds(t *testing.T) {
 	w := newWorld(t)
 	vmi, pod, seen := w.running(t)
 	in := contract.RemovePodFinalizerInput{Pod: pod, ResourceVersion: "1"}
@@ -142,8 +142,8 @@ func TestTheFinalizerStaysUntilThePodHasEnded(t *testing.T) {
 	require.True(t, patched.Written)
 }
 
-// TestAnInstanceIsBootedOnce: one that has had a pod that ran gets no other, whatever is remembered.
-func TestAnInstanceIsBootedOnce(t *testing.T) {
+// TestBootsInstanceOnce: one that has had a pod that ran gets no other, whatever is remembered.
+func TestBootsInstanceOnce(t *testing.T) {
 	for _, phase := range []kubevirt.VirtualMachineInstancePhase{kubevirt.Scheduled, kubevirt.Running,
 		kubevirt.Succeeded, kubevirt.Failed} {
 		w := newWorld(t)
@@ -152,7 +152,7 @@ func TestAnInstanceIsBootedOnce(t *testing.T) {
 			v.Status.Phase = phase
 		})
 		require.NoError(t, err)
-		w.later = 3 * time.Second // what it was when it was made counts no more
+		w.later = 3 * time.Second // what is remembered of the instance's creation no longer counts
 		out, err := w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
 		require.NoError(t, err)
 		require.Contains(t, out.Refused, "never booted again")

@@ -6,8 +6,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // ReadVM reads a VM and the instance of its name. It changes nothing.
@@ -48,7 +48,7 @@ func (a *Activities) ReadVMI(ctx context.Context, in contract.ReadVMIInput) (con
 		return out, failure("reading VirtualMachineInstance "+in.VMI.Name, err)
 	case string(vmi.UID) == in.VMI.UID:
 		o := observe.VMI(vmi)
-		out.VMI, out.Migratable = &o, a.migratable(ctx, vmi)
+		out.VMI, out.Migratable = &o, a.checkMigratable(ctx, vmi)
 	}
 	out.FindPodResult, err = a.FindLauncherPod(ctx, contract.FindPodInput(in))
 	return out, err

@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestWhatIsTrueNowIsRead: an entity without memory learns of everything that is its own, and of nothing else.
-func TestWhatIsTrueNowIsRead(t *testing.T) {
+// TestReadsCurrentState: an entity without memory learns of everything that is its own, and of nothing else.
+func TestReadsCurrentState(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	made, vm := w.vm(t)
@@ -42,7 +42,7 @@ func TestWhatIsTrueNowIsRead(t *testing.T) {
 	require.Len(t, one.Pods(), 1)
 	require.Equal(t, pod.Pod.UID, one.Pods()[0].UID)
 
-	// Somebody has taken the reference away: it is the VM's still, by the revision that it was made from.
+	// Another client has removed the reference: it is the VM's still, by the revision that it was made from.
 	w.disown(t, vm.Name)
 	read, err = w.ReadVM(ctx, contract.ReadVMInput{VM: vm})
 	require.NoError(t, err)

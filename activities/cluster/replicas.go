@@ -14,15 +14,15 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/instance"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// atOnce is how many requests for replicas are under way at a time, at most.
-const atOnce = 8
+// concurrentRequests limits how many requests for replicas are under way at a time.
+const concurrentRequests = 8
 
-// replicaSet reads a set that is the one meant, and not being deleted.
-func (a *Activities) replicaSet(
+// readReplicaSet reads the set of that UID, unless it is being deleted.
+func (a *Activities) readReplicaSet(
 	ctx context.Context, in contract.Object,
 ) (*kubevirt.VirtualMachineInstanceReplicaSet, error) {
 	set, err := a.KubeVirt.ReplicaSets(in.Namespace).Get(ctx, in.Name, metav1.GetOptions{})
@@ -30,38 +30,38 @@ func (a *Activities) replicaSet(
 	case err != nil:
 		return nil, failure("reading VirtualMachineInstanceReplicaSet "+in.Name, err)
 	case string(set.UID) != in.UID:
-		return nil, gone("VirtualMachineInstanceReplicaSet %s is another one by now (UID %s)", in.Name, set.UID)
+		return nil, goneError("VirtualMachineInstanceReplicaSet %s is another one by now (UID %s)", in.Name, set.UID)
 	case set.DeletionTimestamp != nil:
-		return nil, gone("VirtualMachineInstanceReplicaSet %s is being deleted", in.Name)
+		return nil, goneError("VirtualMachineInstanceReplicaSet %s is being deleted", in.Name)
 	}
 	return set, nil
 }
 
-// selecting reads such a set, and its selector.
-func (a *Activities) selecting(
+// readSelecting reads a replica set and its selector.
+func (a *Activities) readSelecting(
 	ctx context.Context, in contract.Object,
 ) (*kubevirt.VirtualMachineInstanceReplicaSet, labels.Selector, error) {
-	set, err := a.replicaSet(ctx, in)
+	set, err := a.readReplicaSet(ctx, in)
 	if err != nil {
 		return nil, nil, err
 	}
 	selector, err := observe.Selector(set)
 	if err != nil {
-		return nil, nil, final(contract.ErrorInvalid,
+		return nil, nil, nonRetryable(contract.ErrorInvalid,
 			"reading the selector of VirtualMachineInstanceReplicaSet "+set.Name+": "+err.Error())
 	}
 	return set, selector, nil
 }
 
 // CreateReplicas makes a batch of a set's instances: one, then two at a time, then four, and so on, until one is
-// refused. (As Kubernetes' own controllers do: what a quota refuses once it would refuse each time.) None is made for a
-// set that says something else by now. Idempotent: each has a name derived from the set's UID and its ordinal; one that
-// is there already is counted as made.
+// refused. (As Kubernetes' own controllers do: what a quota refuses once it would refuse each time.) None is made for
+// a set that asks for something else by now. Idempotent: each has a name derived from the set's UID and its ordinal;
+// one that is there already is counted as made.
 func (a *Activities) CreateReplicas(
 	ctx context.Context, in contract.CreateReplicasInput,
 ) (contract.CreateReplicasResult, error) {
 	var out contract.CreateReplicasResult
-	set, err := a.replicaSet(ctx, in.Set)
+	set, err := a.readReplicaSet(ctx, in.Set)
 	if err != nil {
 		return out, err
 	}
@@ -75,7 +75,7 @@ func (a *Activities) CreateReplicas(
 		return out, nil
 	}
 	var mu sync.Mutex
-	err = inWaves(in.Count, func(i int) error {
+	err = runInWaves(in.Count, func(i int) error {
 		ordinal := in.From + i
 		taken, err := a.createReplica(ctx, set, ordinal, in)
 		mu.Lock()
@@ -90,18 +90,18 @@ func (a *Activities) CreateReplicas(
 		}
 		return nil
 	})
-	return out, a.orRefused(in.Set, err, &out.Refused, func(message string) contract.Event {
-		return warning(contract.ReasonFailedCreate, "Error creating virtual machine instance: "+message)
+	return out, a.refusalResult(in.Set, err, &out.Refused, func(message string) contract.Event {
+		return warningEvent(contract.ReasonFailedCreate, "Error creating virtual machine instance: "+message)
 	})
 }
 
-// createReplica makes one. Taken: somebody else's object has its name.
+// createReplica creates one replica. Taken: another owner's object has its name.
 func (a *Activities) createReplica(
 	ctx context.Context, set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int, in contract.CreateReplicasInput,
 ) (taken bool, err error) {
 	vmi, err := instance.NewReplica(set, ordinal, a.Settings(), instance.Request{Actor: in.Actor, Now: a.Now()})
 	if err != nil {
-		return false, final(contract.ErrorInvalid, err.Error())
+		return false, nonRetryable(contract.ErrorInvalid, err.Error())
 	}
 	vmis := a.KubeVirt.VMIs(set.Namespace)
 	made, err := vmis.Create(ctx, vmi, metav1.CreateOptions{})
@@ -115,16 +115,16 @@ func (a *Activities) createReplica(
 		return ref == nil || ref.UID != set.UID || observe.Ordinal(there) != ordinal, nil
 	}
 	if err != nil {
-		return false, failure("creating VirtualMachineInstance "+vmi.Name, err)
+		return false, creationFailure("creating VirtualMachineInstance "+vmi.Name, err)
 	}
 	a.fresh.Add(string(made.UID), made.DeepCopy(), freshFor)
-	a.recordEvent(kindVMIRS, in.Set, normal("SuccessfulCreate",
+	a.recordEvent(kindVMIRS, in.Set, normalEvent("SuccessfulCreate",
 		"Started the virtual machine by creating the new virtual machine instance "+made.Name), string(made.UID))
 	return false, nil
 }
 
-// DeleteReplicas deletes a batch of a set's instances; their own finalizers hold each until its pod has ended. Whoever
-// asks may remember what is true no longer. So the set and its instances are read: as many go as there are too many
+// DeleteReplicas deletes a batch of a set's instances; their own finalizers hold each until its pod has ended. The
+// caller may remember what is true no longer. So the set and its instances are read: as many go as there are too many
 // now, and those that have ended now. The others are kept, and all are while the set is paused. Those of a set that is
 // being deleted are the garbage collector's. Idempotent: neither a newer instance of a name is touched, nor one that
 // the set controls no more, nor one that its selector matches no more.
@@ -132,22 +132,22 @@ func (a *Activities) DeleteReplicas(
 	ctx context.Context, in contract.DeleteReplicasInput,
 ) (contract.DeleteReplicasResult, error) {
 	var out contract.DeleteReplicasResult
-	set, selector, err := a.selecting(ctx, in.Set)
+	set, selector, err := a.readSelecting(ctx, in.Set)
 	if err != nil {
 		return out, err
 	}
-	there, err := a.present(ctx, set, selector)
+	there, err := a.listPresent(ctx, set, selector)
 	if err != nil {
 		return out, err
 	}
 	seen := observe.ReplicaSet(set)
-	chosen, kept := dispensable(in, there, seen)
+	chosen, kept := selectDispensable(in, there, seen)
 	if kept > 0 {
 		out.Set = &seen
 	}
 	out.Deleted = len(in.Remove) + len(in.Finished) - kept - len(chosen)
 	var mu sync.Mutex
-	err = inWaves(len(chosen), func(i int) error {
+	err = runInWaves(len(chosen), func(i int) error {
 		if err := a.deleteReplica(ctx, in.Set, selector, chosen[i]); err != nil {
 			return err
 		}
@@ -156,13 +156,14 @@ func (a *Activities) DeleteReplicas(
 		out.Deleted++
 		return nil
 	})
-	return out, a.orRefused(in.Set, err, &out.Refused, func(message string) contract.Event {
-		return warning(contract.ReasonFailedDelete, "Error deleting virtual machine instance: "+message)
+	return out, a.refusalResult(in.Set, err, &out.Refused, func(message string) contract.Event {
+		return warningEvent(contract.ReasonFailedDelete, "Error deleting virtual machine instance: "+message)
 	})
 }
 
-// present are the instances that a set controls and its selector matches, by UID, without those that are being deleted.
-func (a *Activities) present(
+// listPresent returns the instances that a set controls and its selector matches, by UID, without those that are being
+// deleted.
+func (a *Activities) listPresent(
 	ctx context.Context, set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector,
 ) (map[string]contract.ReplicaObservation, error) {
 	out := map[string]contract.ReplicaObservation{}
@@ -173,7 +174,7 @@ func (a *Activities) present(
 			return nil, failure("listing the VirtualMachineInstances of namespace "+set.Namespace, err)
 		}
 		for i := range list.Items {
-			if r := observe.Replica(&list.Items[i], selector); belongs(r, string(set.UID)) {
+			if r := observe.Replica(&list.Items[i], selector); isCurrentReplica(r, string(set.UID)) {
 				out[r.UID] = r
 			}
 		}
@@ -183,13 +184,13 @@ func (a *Activities) present(
 	}
 }
 
-func belongs(r contract.ReplicaObservation, set string) bool {
+func isCurrentReplica(r contract.ReplicaObservation, set string) bool {
 	return r.OwnerUID == set && r.Matches && !r.Deleting
 }
 
-// dispensable are those of a batch that may go as things are now, and how many are kept. What is not there needs
-// nothing more.
-func dispensable(in contract.DeleteReplicasInput, there map[string]contract.ReplicaObservation,
+// selectDispensable returns the replicas of a batch that may be deleted in the current state, and how many are kept.
+// Replicas that are gone need nothing more.
+func selectDispensable(in contract.DeleteReplicasInput, there map[string]contract.ReplicaObservation,
 	set contract.ReplicaSetObservation) (
 	chosen []contract.ReplicaObservation, kept int,
 ) {
@@ -216,8 +217,8 @@ func dispensable(in contract.DeleteReplicasInput, there map[string]contract.Repl
 	return chosen, kept
 }
 
-// deleteReplica deletes an instance in the version that was read, and looks at it again where that has changed. One
-// that was chosen because it had ended is as dispensable later: an end is final.
+// deleteReplica deletes an instance in the version that was read, and reads it again if that has changed. One that was
+// chosen because it had ended stays dispensable: an end is final.
 func (a *Activities) deleteReplica(
 	ctx context.Context, set contract.Object, selector labels.Selector, chosen contract.ReplicaObservation,
 ) error {
@@ -225,14 +226,14 @@ func (a *Activities) deleteReplica(
 		Namespace: set.Namespace, Name: chosen.Name, UID: types.UID(chosen.UID),
 		ResourceVersion: chosen.ResourceVersion,
 	}}
-	for range looks {
+	for range maxReads {
 		err := a.deleteVersion(ctx, vmi)
 		if err == nil {
 			text := "Stopped the virtual machine by deleting the virtual machine instance " + chosen.UID
 			if !chosen.CountsFor(set.UID) {
 				text = "Deleted finished virtual machine: " + chosen.UID
 			}
-			a.recordEvent(kindVMIRS, set, normal("SuccessfulDelete", text), chosen.UID)
+			a.recordEvent(kindVMIRS, set, normalEvent("SuccessfulDelete", text), chosen.UID)
 			return nil
 		}
 		if apierrors.IsConflict(err) {
@@ -243,16 +244,16 @@ func (a *Activities) deleteReplica(
 			return nil
 		case err != nil:
 			return failure("deleting VirtualMachineInstance "+chosen.Name, err)
-		case !belongs(observe.Replica(vmi, selector), set.UID):
+		case !isCurrentReplica(observe.Replica(vmi, selector), set.UID):
 			return nil
 		}
 	}
 	return failure("deleting VirtualMachineInstance "+chosen.Name, errUnsettled)
 }
 
-// orRefused sorts what stopped a batch: a refusal is a result, so that what was done before it is known; anything else
-// is an error and the whole batch is tried again. An event tells of a refusal, once per text.
-func (a *Activities) orRefused(
+// refusalResult sorts the error that stopped a batch: a refusal is a result, so that what was done before it is known;
+// anything else is an error and the whole batch is retried. An event reports a refusal, once per text.
+func (a *Activities) refusalResult(
 	set contract.Object, err error, refused **contract.Refusal, event func(string) contract.Event,
 ) error {
 	var app *temporal.ApplicationError
@@ -267,10 +268,10 @@ func (a *Activities) orRefused(
 	return nil
 }
 
-// inWaves calls do for 0 up to n-1: for one, then for twice as many each time. It stops after a wave in which one
+// runInWaves calls do for 0 up to n-1: for one, then for twice as many each time. It stops after a wave in which one
 // failed, with the first error by number.
-func inWaves(n int, do func(int) error) error {
-	for begin, size := 0, 1; begin < n; begin, size = begin+size, min(2*size, atOnce) {
+func runInWaves(n int, do func(int) error) error {
+	for begin, size := 0, 1; begin < n; begin, size = begin+size, min(2*size, concurrentRequests) {
 		size = min(size, n-begin)
 		failures := make([]error, size)
 		var wg sync.WaitGroup

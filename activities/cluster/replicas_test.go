@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // replicaSet makes a set of the selector app=web.
@@ -145,7 +145,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-func TestReplicasOfASetThatIsNot(t *testing.T) {
+func TestReplicasOfMissingSet(t *testing.T) {
 	w := newWorld(t)
 	made, set := w.replicaSet(t)
 	wrong := set
@@ -179,8 +179,8 @@ func TestNamesTakenByOthers(t *testing.T) {
 	require.Equal(t, contract.CreateReplicasResult{Made: 1, Taken: []int{1}}, out)
 }
 
-// TestARefusalIsAResult: what was made before it is known, and the rest is not tried.
-func TestARefusalIsAResult(t *testing.T) {
+// TestRefusalIsResult: what was made before it is known, and the rest is not tried.
+func TestRefusalIsResult(t *testing.T) {
 	if os.Getenv("VIRTFLOW_TEST_KUBECONFIG") != "" {
 		t.Skip("needs an API server that fails on demand")
 	}

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// pageSize is how many instances are read at once.
+// pageSize is the page size of a list of instances.
 const pageSize = 500
 
 // FindReplicas lists the instances that a set controls or might adopt, contract.MaxReplicasSeen of them at most.
@@ -25,7 +25,7 @@ func (a *Activities) FindReplicas(
 	var out contract.FindReplicasResult
 	selector, err := labels.Parse(in.Selector)
 	if err != nil {
-		return out, final(contract.ErrorInvalid, "reading selector "+in.Selector+": "+err.Error())
+		return out, nonRetryable(contract.ErrorInvalid, "reading selector "+in.Selector+": "+err.Error())
 	}
 	var mine, free []contract.ReplicaObservation
 	keep := func(list []contract.ReplicaObservation, o contract.ReplicaObservation) []contract.ReplicaObservation {
@@ -59,14 +59,14 @@ func (a *Activities) FindReplicas(
 	}
 }
 
-// ClaimReplicas makes a set the controller of instances that nobody controls, and releases instances that it controls.
+// ClaimReplicas makes a set the controller of instances without a controller, and releases instances that it controls.
 // Both are read first: the set must still want them, and an instance that has changed since is not written. Idempotent:
 // what is as it should be is not written; the resourceVersion just read is the lock.
 func (a *Activities) ClaimReplicas(
 	ctx context.Context, in contract.ClaimReplicasInput,
 ) (contract.ClaimReplicasResult, error) {
 	var out contract.ClaimReplicasResult
-	set, selector, err := a.selecting(ctx, in.Set)
+	set, selector, err := a.readSelecting(ctx, in.Set)
 	if err != nil {
 		return out, err
 	}
@@ -90,7 +90,7 @@ func (a *Activities) claim(
 	if err != nil {
 		return contract.ReplicaObservation{}, failure("reading VirtualMachineInstance "+in.Name, err)
 	}
-	owners, change := claimed(set, selector, vmi)
+	owners, change := desiredOwners(set, selector, vmi)
 	if !change {
 		return observe.Replica(vmi, selector), nil
 	}
@@ -101,8 +101,8 @@ func (a *Activities) claim(
 	return observe.Replica(current, selector), nil
 }
 
-// claimed are the owners that an instance should have, and whether that is a change.
-func claimed(
+// desiredOwners returns the owners that an instance should have, and whether that is a change.
+func desiredOwners(
 	set *kubevirt.VirtualMachineInstanceReplicaSet, selector labels.Selector, vmi *kubevirt.VirtualMachineInstance,
 ) ([]metav1.OwnerReference, bool) {
 	owner, matches := metav1.GetControllerOfNoCopy(vmi), selector.Matches(labels.Set(vmi.Labels))

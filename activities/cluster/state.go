@@ -9,13 +9,13 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// makeState makes the claim with what the machine of an instance remembers, if it needs one and there is none. Its name
-// derives from its owner's UID: what is there already is found.
+// makeState makes the PVC for the persistent state of an instance (TPM, EFI variables), if it needs one and there is
+// none. Its name derives from its owner's UID, so that an existing one is found.
 func (a *Activities) makeState(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) error {
 	wanted := render.StateClaim(vmi, a.Settings())
 	if wanted == nil {
@@ -30,19 +30,20 @@ func (a *Activities) makeState(ctx context.Context, vmi *kubevirt.VirtualMachine
 		_, err := a.Kubernetes.CoreV1().PersistentVolumeClaims(vmi.Namespace).
 			Create(ctx, wanted, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return notMade("creating PersistentVolumeClaim "+wanted.Name, err)
+			return creationFailure("creating PersistentVolumeClaim "+wanted.Name, err)
 		}
 		return nil
 	}
 	if by := metav1.GetControllerOf(found); by == nil || by.UID != owner.UID {
-		return final(contract.ErrorConflict, fmt.Sprintf("PersistentVolumeClaim %s exists (UID %s) and does not "+
-			"belong to %s %s: delete it", found.Name, found.UID, owner.Kind, owner.Name))
+		return nonRetryable(contract.ErrorConflict, fmt.Sprintf("PersistentVolumeClaim %s exists (UID %s) and does "+
+			"not belong to %s %s: delete it", found.Name, found.UID, owner.Kind, owner.Name))
 	}
 	return nil
 }
 
-// state reads that claim; nil: the instance needs none. It says what the instance waits for where it cannot be used.
-func (a *Activities) state(
+// readState reads the PVC of an instance's persistent state; nil: the instance needs none. It returns what the instance
+// waits for if the PVC cannot be used.
+func (a *Activities) readState(
 	ctx context.Context, vmi *kubevirt.VirtualMachineInstance,
 ) (*contract.VolumeClaim, *contract.Awaits, error) {
 	name, needed := claims.State(vmi)
@@ -58,10 +59,12 @@ func (a *Activities) state(
 	switch {
 	case pvc == nil:
 		awaits = &contract.Awaits{Reason: contract.ReasonNoState,
-			Message: fmt.Sprintf("PVC %s/%s with what the machine remembers does not exist", vmi.Namespace, name)}
+			Message: fmt.Sprintf("PVC %s/%s, which holds the VM's persistent state (vTPM, EFI variables), does not "+
+				"exist", vmi.Namespace, name)}
 	case pvc.DeletionTimestamp != nil: // a pod that waited for it would keep another from being made
-		awaits = &contract.Awaits{Reason: contract.ReasonNoState, Message: fmt.Sprintf("PVC %s/%s with what the "+
-			"machine remembers is being deleted, waiting for its end: then an empty one is made", vmi.Namespace, name)}
+		awaits = &contract.Awaits{Reason: contract.ReasonNoState, Message: fmt.Sprintf("PVC %s/%s, which holds "+
+			"the VM's persistent state (vTPM, EFI variables), is being deleted: an empty one is made when it is gone",
+			vmi.Namespace, name)}
 	}
 	return &o, awaits, nil
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/cluster/render"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // remembers is an instance of a VM whose machine has a TPM that remembers.
@@ -28,8 +28,9 @@ func (w *world) remembers(t *testing.T) (vm, vmi contract.Object) {
 	return vm, vmi
 }
 
-// TestAMachineThatRemembersGetsAClaim, once: its pod mounts it, its status has it, and it goes with the VM.
-func TestAMachineThatRemembersGetsAClaim(t *testing.T) {
+// TestPersistentStateGetsPVC: the persistent state gets one PVC: the pod mounts it, the VMI's status names it, and it
+// is deleted with the VM.
+func TestPersistentStateGetsPVC(t *testing.T) {
 	w := newWorld(t)
 	vm, vmi := w.remembers(t)
 	a := w.again(t)
@@ -64,7 +65,8 @@ func TestAMachineThatRemembersGetsAClaim(t *testing.T) {
 	require.NotContains(t, w.fake.Calls(), "POST persistentvolumeclaims", "it is there")
 }
 
-// TestTheAdministratorsStorageClassIsShared, so that the guest can move.
+// TestTheAdministratorsStorageClassIsShared: the PVC of the administrator's storage class is shared, so that the guest
+// can migrate.
 func TestTheAdministratorsStorageClassIsShared(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.remembers(t)
@@ -84,8 +86,8 @@ func TestTheAdministratorsStorageClassIsShared(t *testing.T) {
 	require.Equal(t, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, claim.Spec.AccessModes)
 }
 
-// TestAClaimThatCannotBeUsed: one that is going is waited for, another's is refused, and a device is no file system.
-func TestAClaimThatCannotBeUsed(t *testing.T) {
+// TestUnusablePVC: one that is going is waited for, another's is refused, and a device is no file system.
+func TestUnusablePVC(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.remembers(t)
 	made := render.StateClaim(w.there(t, "web"), settings.Default())

@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/virtflow/virtflow/activities/cluster/instance"
 	"github.com/virtflow/virtflow/activities/cluster/revision"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// maxFields bounds how many differing fields are named.
+// maxFields limits how many differing fields are named.
 const maxFields = 16
 
 // SyncInstance compares a VM with the specification that its instance was started with, brings into the instance what
@@ -26,13 +27,13 @@ func (a *Activities) SyncInstance(
 	ctx context.Context, in contract.SyncInstanceInput,
 ) (contract.SyncInstanceResult, error) {
 	var out contract.SyncInstanceResult
-	subject, err := a.subject(ctx, in)
+	subject, err := a.readSubject(ctx, in)
 	if err != nil {
 		return out, err
 	}
 	v, err := revision.Compare(subject)
 	if err != nil {
-		return out, final(contract.ErrorInvalid, err.Error())
+		return out, nonRetryable(contract.ErrorInvalid, err.Error())
 	}
 	out = contract.SyncInstanceResult{Generation: subject.VM.Generation, RestartRequired: v.RestartRequired,
 		Fields: v.Fields[:min(len(v.Fields), maxFields)]}
@@ -63,22 +64,23 @@ func (a *Activities) SyncInstance(
 	return out, wait(v)
 }
 
-// wait is the error of what is to be tried again later, and not at once.
+// wait returns the error of what has to be retried later, and not at once.
 func wait(v revision.Verdict) error {
 	if v.Refused == "" {
 		return nil
 	}
-	return final(contract.ErrorInvalid, v.Refused)
+	return nonRetryable(contract.ErrorInvalid, v.Refused)
 }
 
-func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput) (revision.Subject, error) {
+// readSubject reads the VM, its instance and the revision that the instance was started with.
+func (a *Activities) readSubject(ctx context.Context, in contract.SyncInstanceInput) (revision.Subject, error) {
 	s := revision.Subject{LiveUpdate: a.Settings().LiveUpdate()}
 	var err error
 	if s.VM, err = a.KubeVirt.VMs(in.VM.Namespace).Get(ctx, in.VM.Name, metav1.GetOptions{}); err != nil {
 		return s, failure("reading VirtualMachine "+in.VM.Name, err)
 	}
 	if string(s.VM.UID) != in.VM.UID {
-		return s, gone("VirtualMachine %s is another one by now (UID %s)", in.VM.Name, s.VM.UID)
+		return s, goneError("VirtualMachine %s is another one by now (UID %s)", in.VM.Name, s.VM.UID)
 	}
 	if s.VM.Generation < in.Generation {
 		return s, temporal.NewApplicationError(
@@ -89,7 +91,7 @@ func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput)
 		return s, failure("reading VirtualMachineInstance "+in.VMI.Name, err)
 	}
 	if string(s.VMI.UID) != in.VMI.UID {
-		return s, gone("VirtualMachineInstance %s is another one by now (UID %s)", in.VMI.Name, s.VMI.UID)
+		return s, goneError("VirtualMachineInstance %s is another one by now (UID %s)", in.VMI.Name, s.VMI.UID)
 	}
 	name := s.VMI.Status.VirtualMachineRevisionName
 	if name == "" {
@@ -97,19 +99,22 @@ func (a *Activities) subject(ctx context.Context, in contract.SyncInstanceInput)
 	}
 	kept, err := a.Kubernetes.AppsV1().ControllerRevisions(in.VM.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return s, nil // somebody removed the record: nothing can be said
+		return s, nil // the record was removed: nothing can be compared
 	}
 	if err != nil {
 		return s, failure("reading ControllerRevision "+name, err)
 	}
 	if s.Last, err = revision.Spec(kept); err != nil {
-		return s, final(contract.ErrorInvalid, err.Error())
+		return s, nonRetryable(contract.ErrorInvalid, err.Error())
+	}
+	if next, err := instance.New(s.VM, a.Settings(), instance.Request{Now: a.Now()}); err == nil {
+		s.Next = &next.Spec
 	}
 	return s, nil
 }
 
-// annotatePods lets the launcher pods have those annotations of the VM's template that may change while it runs, as its
-// instance is to have them.
+// annotatePods sets on the launcher pods, as on the instance, the annotations of the VM's template that may change
+// while they run.
 func (a *Activities) annotatePods(ctx context.Context, s revision.Subject) error {
 	wanted := map[string]string{}
 	if t := s.VM.Spec.Template; t != nil {
@@ -134,7 +139,7 @@ func (a *Activities) annotatePods(ctx context.Context, s revision.Subject) error
 		return err
 	}
 	vmi := contract.Object{Namespace: s.VMI.Namespace, Name: s.VMI.Name, UID: string(s.VMI.UID)}
-	pods, err := a.launchers(ctx, vmi, nil)
+	pods, err := a.listLaunchers(ctx, vmi, nil)
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // change edits the VM as a user would, by a merge patch, and returns its generation. (A real API server counts
@@ -39,9 +40,9 @@ func (w *world) change(t *testing.T, vm contract.Object, generation int64, patch
 	return now.Generation
 }
 
-// TestAnInstanceFollowsItsVM: what needs no restart is taken over, what does is told, each by the same activity, done
+// TestSyncInstance: what needs no restart is applied, what does is reported, each by the same activity, done
 // twice.
-func TestAnInstanceFollowsItsVM(t *testing.T) {
+func TestSyncInstance(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	made, vm := w.vm(t)
@@ -111,7 +112,7 @@ func TestAnInstanceFollowsItsVM(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"/spec/nodeSelector"}, out.Patched)
 
-	// Memory cannot be changed while it runs.
+	// The name cannot be changed while it runs.
 	if w.fake != nil {
 		w.fake.Calls()
 	}
@@ -119,13 +120,13 @@ func TestAnInstanceFollowsItsVM(t *testing.T) {
 	for range 2 {
 		out, err = w.SyncInstance(ctx, in)
 		require.NoError(t, err)
-		require.Equal(t, "a non-live-updatable field was changed in the template spec", out.RestartRequired)
-		require.Equal(t, []string{"hostname", "nodeSelector.zone"}, out.Fields)
+		require.Equal(t, "a non-live-updatable field was changed in the template spec: hostname", out.RestartRequired)
+		require.Equal(t, []string{"hostname"}, out.Fields)
 		require.Nil(t, out.VMI)
 		w.calls(t, "GET virtualmachines", "GET virtualmachineinstances", "GET controllerrevisions")
 	}
 
-	// A record that somebody removed, another instance of the name, an older read.
+	// A record that was removed, another instance of the name, an older read.
 	require.NoError(t, w.kubernetes.AppsV1().ControllerRevisions(w.ns).
 		Delete(ctx, created.VMI.Revision, metav1.DeleteOptions{}))
 	out, err = w.SyncInstance(ctx, in)
@@ -139,7 +140,28 @@ func TestAnInstanceFollowsItsVM(t *testing.T) {
 	require.Equal(t, contract.ErrorGone, errorType(err))
 }
 
-// TestStageLeavesPlacementForTheNextStart is the other rollout strategy.
+// TestDefaultsWrittenDown: a template that says what the instance has by default changes nothing of it.
+func TestDefaultsWrittenDown(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	_, vm := w.vm(t)
+	created, err := w.CreateVMI(ctx, contract.CreateVMIInput{VM: vm})
+	require.NoError(t, err)
+	if w.fake != nil {
+		w.fake.Calls()
+	}
+	in := contract.SyncInstanceInput{VM: vm, VMI: contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}}
+	in.Generation = w.change(t, vm, 2, `{"spec": {"template": {"spec": {"domain": {
+		"cpu": {"cores": 1, "sockets": 1, "threads": 1, "model": "host-model"}}}}}}`)
+	out, err := w.SyncInstance(ctx, in)
+	require.NoError(t, err)
+	require.Empty(t, out.RestartRequired)
+	require.Empty(t, out.Fields)
+	require.Equal(t, in.Generation, out.VMI.VMGeneration)
+}
+
+// TestStageLeavesPlacementForTheNextStart: with the rollout strategy Stage a changed placement takes effect at the next
+// start.
 func TestStageLeavesPlacementForTheNextStart(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -186,9 +208,9 @@ func (w *world) revisions(t *testing.T, vm contract.Object) []string {
 	return out
 }
 
-// TestOneRevisionIsKept: a start keeps the VM's specification, finds one that is there, and removes that of the start
+// TestKeepsOneRevision: a start keeps the VM's specification, finds one that is there, and removes that of the start
 // before: by its name where it is known, or by a look at all of them.
-func TestOneRevisionIsKept(t *testing.T) {
+func TestKeepsOneRevision(t *testing.T) {
 	for name, known := range map[string]bool{"known": true, "not known any more": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -200,14 +222,13 @@ func TestOneRevisionIsKept(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{first.VMI.Revision}, w.revisions(t, vm), "the same again")
 
-			// The instance has followed edits of the run strategy since: the status tells of a generation that has no
+			// The instance has followed edits of the run strategy since: the status has a generation that has no
 			// revision.
 			out, err := w.PatchVM(ctx,
 				contract.PatchVMInput{VM: vm, ResourceVersion: made.ResourceVersion,
-					Status: &contract.VMStatus{ObservedGeneration: 5}})
+					Status: &contract.VMStatus{ObservedGeneration: 5, RunStrategy: "Always"}})
 			require.NoError(t, err)
 			require.True(t, out.Written)
-			require.EqualValues(t, 5, out.Current.ObservedGeneration)
 			if w.fake != nil {
 				w.fake.Calls()
 			}
@@ -229,6 +250,27 @@ func TestOneRevisionIsKept(t *testing.T) {
 			require.NotEqual(t, first.VMI.Revision, left[0])
 		})
 	}
+}
+
+// TestRevisionThatCannotBeRemoved: the instance is made, so that this is no refusal of it.
+func TestRevisionThatCannotBeRemoved(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("needs an API server that fails on demand")
+	}
+	_, vm := w.vm(t)
+	w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+		if r.Call() != "DELETE controllerrevisions" {
+			return nil
+		}
+		status := apierrors.NewForbidden(schema.GroupResource{}, r.Name, errors.New("no")).Status()
+		return &fakekube.Fault{Status: &status}
+	})
+	_, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm, Revision: "before"})
+	require.ErrorContains(t, err, "deleting ControllerRevision before")
+	require.Equal(t, "Kubernetes", errorType(err))
+	_, err = w.kubevirt.VMIs(w.ns).Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
 }
 
 // TestRequestsBeyondThoseObservedStay: a status write that drops the first of very many requests loses none of the
@@ -279,7 +321,9 @@ func TestAPodThatCouldNotBeAnnotatedIsAnnotatedByTheNextAttempt(t *testing.T) {
 	vmi := contract.Object{Namespace: w.ns, Name: "web", UID: created.VMI.UID}
 	pod, err := w.CreateLauncherPod(ctx, contract.CreatePodInput{VMI: vmi})
 	require.NoError(t, err)
-	w.fake.Calls()
+	if w.fake != nil {
+		w.fake.Calls()
+	}
 	in := contract.SyncInstanceInput{VM: vm, VMI: vmi}
 	in.Generation = w.change(t, vm, 2,
 		`{"spec": {"template": {"metadata": {"annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}}}}`)

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 )
 
 func TestNameTaken(t *testing.T) {
@@ -28,8 +30,8 @@ func TestNameTaken(t *testing.T) {
 	require.Equal(t, contract.ErrorConflict, errorType(err))
 }
 
-// TestAnInstanceThatNobodyControlsIsAdopted: such as one whose VM was deleted without it, and made again.
-func TestAnInstanceThatNobodyControlsIsAdopted(t *testing.T) {
+// TestAdoptsInstanceWithoutController: such as one whose VM was deleted without it, and made again.
+func TestAdoptsInstanceWithoutController(t *testing.T) {
 	w := newWorld(t)
 	_, vm := w.vm(t)
 	left, err := w.kubevirt.VMIs(w.ns).Create(t.Context(), &kubevirt.VirtualMachineInstance{
@@ -45,9 +47,9 @@ func TestAnInstanceThatNobodyControlsIsAdopted(t *testing.T) {
 	}
 }
 
-// TestWhatWasTakenFromItsVMStays: the garbage collector has done what kubectl delete vm --cascade=orphan asks for, and
+// TestKeepsReleasedInstance: the garbage collector has done what kubectl delete vm --cascade=orphan asks for, and
 // the VM shows no sign of it.
-func TestWhatWasTakenFromItsVMStays(t *testing.T) {
+func TestKeepsReleasedInstance(t *testing.T) {
 	w := newWorld(t)
 	vm, vmi := w.machine(t)
 	w.disown(t, "web")
@@ -70,13 +72,13 @@ func TestWhatWasTakenFromItsVMStays(t *testing.T) {
 			if i == 0 { // it is this VM's, and being deleted
 				calls = append(calls, "GET controllerrevisions")
 			}
-			require.Equal(t, calls, w.fake.Calls(), "and no event says that it was deleted")
+			require.Equal(t, calls, w.fake.Calls(), "and no event reports its deletion")
 			require.Nil(t, w.there(t, "web").DeletionTimestamp)
 		}
 	}
 }
 
-// TestAnInstanceWithoutItsReferenceIsStopped: somebody has taken it away, and the VM is there and wants it stopped.
+// TestAnInstanceWithoutItsReferenceIsStopped: another client has removed it, and the VM is there and wants it stopped.
 func TestAnInstanceWithoutItsReferenceIsStopped(t *testing.T) {
 	w := newWorld(t)
 	vm, vmi := w.machine(t)
@@ -92,8 +94,8 @@ func TestAnInstanceWithoutItsReferenceIsStopped(t *testing.T) {
 	require.Len(t, w.there(t, "web").OwnerReferences, 1)
 }
 
-// TestAVMThatAsksForNoInstanceGetsNone: what the workflow remembers may be older than the VM.
-func TestAVMThatAsksForNoInstanceGetsNone(t *testing.T) {
+// TestCreatesNoUnrequestedInstance: what the workflow remembers may be older than the VM.
+func TestCreatesNoUnrequestedInstance(t *testing.T) {
 	w := newWorld(t)
 	_, vm := w.vm(t)
 	for _, strategy := range []string{"Halted", "Manual", "WaitAsReceiver"} {
@@ -115,7 +117,39 @@ func TestAVMThatAsksForNoInstanceGetsNone(t *testing.T) {
 	require.Equal(t, contract.CreateVMIResult{VMI: made.VMI}, again, "an attempt before has made it")
 }
 
-// TestTheRevisionOfThePresentInstanceStays, whatever the start that finds it is told of the one before.
+// TestRefusedCreationFindsInstance: a creation that is refused finds the instance that an earlier attempt, whose answer
+// was lost, has created.
+func TestRefusedCreationFindsInstance(t *testing.T) {
+	w := newWorld(t)
+	if w.fake == nil {
+		t.Skip("needs an API server that fails on demand")
+	}
+	_, vm := w.vm(t)
+	refuse := func(call string) {
+		w.fake.Intercept(func(r fakekube.Request) *fakekube.Fault {
+			if r.Call() != call {
+				return nil
+			}
+			return &fakekube.Fault{Status: &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden,
+				Reason: metav1.StatusReasonForbidden, Message: "exceeded quota"}}
+		})
+	}
+	refuse("POST virtualmachineinstances")
+	_, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
+	require.Equal(t, contract.ErrorForbidden, errorType(err), "nothing is there")
+	w.fake.Intercept(nil)
+	made, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
+	require.NoError(t, err)
+	for _, call := range []string{"POST virtualmachineinstances", "POST controllerrevisions"} {
+		refuse(call)
+		again, err := w.CreateVMI(t.Context(), contract.CreateVMIInput{VM: vm})
+		require.NoError(t, err, call)
+		require.Equal(t, made, again, call)
+	}
+}
+
+// TestTheRevisionOfThePresentInstanceStays: the revision of the present instance stays, whichever earlier start is
+// named by the start that finds it.
 func TestTheRevisionOfThePresentInstanceStays(t *testing.T) {
 	w := newWorld(t)
 	_, vm := w.vm(t)

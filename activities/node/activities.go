@@ -8,18 +8,18 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// maxMessage is how much of an error travels into a history, in bytes.
+// maxMessage limits the part of an error that goes into a history, in bytes.
 const maxMessage = 1 << 10
 
-// RefusedError marks an error that another try cannot help: the launcher was reached, and the domain does not start.
+// RefusedError is the error that no retry can help: the launcher was reached, and the domain does not start.
 type RefusedError struct{ Message string }
 
 func (e *RefusedError) Error() string { return e.Message }
 
-// NotBegunError marks an error before which nothing was asked of the launcher: the operation was surely not done.
+// NotBegunError is an error before which the launcher was asked for nothing: the operation was certainly not done.
 type NotBegunError struct{ Err error }
 
 func (e *NotBegunError) Error() string { return e.Err.Error() }
@@ -46,11 +46,11 @@ type Activities struct {
 	Starter  Starter
 	Operator Operator
 	Mover    Mover
-	// Report is what this run of the worker says of its host.
+	// Report returns the host as this process found it.
 	Report func() contract.NodeReport
 }
 
-// ReportNode answers what the host is like. It only reads.
+// ReportNode returns the report of the host. It only reads.
 func (a *Activities) ReportNode(context.Context) (contract.ReportNodeResult, error) {
 	return contract.ReportNodeResult{Report: a.Report()}, nil
 }
@@ -77,8 +77,8 @@ func (a *Activities) StartDomain(
 }
 
 // OperateDomain does one operation on the running domain of a launcher's pod. Pausing, resuming, freezing and thawing
-// are idempotent; a reset or a reboot is not, and is not tried again by whoever calls this. Errors: RefusedFailed (not
-// retryable), ErrorNotBegun (not retryable, at the first attempt: whoever waits hears at once that it was not done),
+// are idempotent; a reset or a reboot is not, and callers do not try it again. Errors: RefusedFailed (not retryable),
+// ErrorNotBegun (not retryable, at the first attempt: the waiting user learns at once that it was not done),
 // ErrorNoLauncher (retryable).
 func (a *Activities) OperateDomain(
 	ctx context.Context, in contract.OperateDomainInput,
@@ -92,7 +92,7 @@ func (a *Activities) OperateDomain(
 	var refused *RefusedError
 	var idle *NotBegunError
 	switch {
-	case errors.As(err, &idle) && first(ctx) && somebodyWaits(in.Operation):
+	case errors.As(err, &idle) && isFirstAttempt(ctx) && isUserOperation(in.Operation):
 		return contract.OperateDomainResult{},
 			temporal.NewNonRetryableApplicationError(message(err), contract.ErrorNotBegun, nil)
 	case errors.As(err, &refused):
@@ -104,13 +104,13 @@ func (a *Activities) OperateDomain(
 	return contract.OperateDomainResult{Domain: domain}, nil
 }
 
-// somebodyWaits says that an operation is a user's.
-func somebodyWaits(o contract.Operation) bool {
+// isUserOperation reports whether an operation is a user's, who waits for it.
+func isUserOperation(o contract.Operation) bool {
 	return slices.Contains(contract.InstanceOperations(), o)
 }
 
-// first says that no attempt went before, which may have done what this one did not begin.
-func first(ctx context.Context) bool {
+// isFirstAttempt reports whether no attempt went before, which may have done what this one did not begin.
+func isFirstAttempt(ctx context.Context) bool {
 	return !activity.IsActivity(ctx) || activity.GetInfo(ctx).Attempt <= 1
 }
 

@@ -12,8 +12,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // attempts fails one attempt after the other, and succeeds then.
@@ -30,9 +30,9 @@ func (a *attempts) Operate(context.Context, contract.OperateDomainInput) (contra
 	return contract.DomainObservation{}, nil
 }
 
-// TestWhatWasNotBegunAtFirst: only the first attempt can know that nothing was done; those after it do not know what
-// went before.
-func TestWhatWasNotBegunAtFirst(t *testing.T) {
+// TestNotBegunOnlyAtFirstAttempt: only the first attempt can know that nothing was done; those after it do not know
+// what went before.
+func TestNotBegunOnlyAtFirstAttempt(t *testing.T) {
 	full := &node.NotBegunError{Err: errors.New("the node's worker is full")}
 	failed := errors.New("the launcher ended the call")
 	for name, c := range map[string]struct {

@@ -7,38 +7,39 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Mover moves guests away from this node, and lets them in. All fail with a RefusedError where another try cannot help.
+// Mover moves guests away from this node, and receives them. All methods fail with a RefusedError where no retry can
+// help.
 type Mover interface {
 	// Offer makes the key of the source, and describes the guest.
 	Offer(ctx context.Context, in contract.OfferMigrationInput) (contract.MigrationOffer, error)
-	// PrepareTarget lets a migration in.
+	// PrepareTarget prepares to receive a migration.
 	PrepareTarget(ctx context.Context, in contract.PrepareTargetInput) (contract.PreparedTarget, error)
 	// Migrate moves a guest, or finds what does so or did, and returns when that has ended. progress is called each
 	// second. The end of ctx ends the call only.
 	Migrate(ctx context.Context, in contract.MigrateDomainInput, progress func(contract.MigrationProgress),
 	) (contract.MigrationOutcome, error)
-	// Abort has a migration abort. found says that there was something to abort.
+	// Abort has a migration abort. found reports whether there was something to abort.
 	Abort(ctx context.Context, in contract.AbortMigrationInput) (found bool, err error)
 	// Adjust changes one that is under way.
 	Adjust(ctx context.Context, in contract.AdjustMigrationInput) error
-	// FinishTarget lets the guest go on at the target, and returns the domain as it then is.
+	// FinishTarget lets the guest continue at the target, and returns the domain as it then is.
 	FinishTarget(ctx context.Context, in contract.FinishTargetInput) (contract.DomainObservation, error)
-	// WithdrawTarget ends a target. A RefusedError says that the guest may run there.
+	// WithdrawTarget ends a target. A RefusedError means that the guest may run there.
 	WithdrawTarget(ctx context.Context, in contract.WithdrawTargetInput) error
-	// Inspect reads what is true at one end.
+	// Inspect reads the state at one end.
 	Inspect(ctx context.Context, in contract.InspectMigrationInput) (contract.MigrationTruth, error)
 }
 
-// OfferMigration says what is to be moved, and by which key the source's node worker will be known. It is idempotent:
-// asked again, one run of the node worker gives the same key. Errors: ErrorUnsuitable (not retryable), ErrorNoLauncher
-// (retryable).
+// OfferMigration returns what is to be moved, and the key by which the source's node worker will be known. It is
+// idempotent: asked again, one run of the node worker gives the same key. Errors: ErrorUnsuitable (not retryable),
+// ErrorNoLauncher (retryable).
 func (a *Activities) OfferMigration(
 	ctx context.Context, in contract.OfferMigrationInput,
 ) (contract.MigrationOffer, error) {
-	if err := named(in.Migration, in.VMI, in.Pod); err != nil {
+	if err := checkNamed(in.Migration, in.VMI, in.Pod); err != nil {
 		return contract.MigrationOffer{}, err
 	}
 	offer, err := a.Mover.Offer(ctx, in)
@@ -50,7 +51,7 @@ func (a *Activities) OfferMigration(
 func (a *Activities) PrepareTarget(
 	ctx context.Context, in contract.PrepareTargetInput,
 ) (contract.PreparedTarget, error) {
-	if err := named(in.Migration, in.VMI, in.Pod); err != nil {
+	if err := checkNamed(in.Migration, in.VMI, in.Pod); err != nil {
 		return contract.PreparedTarget{}, err
 	}
 	prepared, err := a.Mover.PrepareTarget(ctx, in)
@@ -63,7 +64,7 @@ func (a *Activities) PrepareTarget(
 func (a *Activities) MigrateDomain(
 	ctx context.Context, in contract.MigrateDomainInput,
 ) (contract.MigrationOutcome, error) {
-	if err := named(in.Migration, in.VMI, in.Pod); err != nil {
+	if err := checkNamed(in.Migration, in.VMI, in.Pod); err != nil {
 		return contract.MigrationOutcome{}, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -84,28 +85,28 @@ func (a *Activities) MigrateDomain(
 func (a *Activities) AbortMigration(
 	ctx context.Context, in contract.AbortMigrationInput,
 ) (contract.AbortMigrationResult, error) {
-	if err := named(in.Migration, in.VMI, in.Pod); err != nil {
+	if err := checkNamed(in.Migration, in.VMI, in.Pod); err != nil {
 		return contract.AbortMigrationResult{}, err
 	}
 	found, err := a.Mover.Abort(ctx, in)
 	return contract.AbortMigrationResult{Found: found}, failed(err, contract.ErrorInvalid)
 }
 
-// AdjustMigration changes a migration that is under way. It is idempotent. Errors: RefusedFailed (not retryable): there
-// is none; ErrorNoLauncher (retryable).
+// AdjustMigration changes a migration that is under way. It is idempotent. Errors: RefusedFailed (not retryable): the
+// launcher refuses, for example because the migration is not in progress; ErrorNoLauncher (retryable).
 func (a *Activities) AdjustMigration(ctx context.Context, in contract.AdjustMigrationInput) error {
-	if err := named(in.Migration, in.VMI, in.Pod); err != nil {
+	if err := checkNamed(in.Migration, in.VMI, in.Pod); err != nil {
 		return err
 	}
 	return failed(a.Mover.Adjust(ctx, in), contract.RefusedFailed)
 }
 
-// FinishTarget lets the guest go on at the target. It is idempotent. Errors: RefusedFailed (not retryable): no such
+// FinishTarget lets the guest continue at the target. It is idempotent. Errors: RefusedFailed (not retryable): no such
 // guest is there; ErrorNoLauncher (retryable).
 func (a *Activities) FinishTarget(
 	ctx context.Context, in contract.FinishTargetInput,
 ) (contract.FinishTargetResult, error) {
-	if err := named(in.Migration, in.VMI, in.Pod); err != nil {
+	if err := checkNamed(in.Migration, in.VMI, in.Pod); err != nil {
 		return contract.FinishTargetResult{}, err
 	}
 	domain, err := a.Mover.FinishTarget(ctx, in)
@@ -116,7 +117,7 @@ func (a *Activities) FinishTarget(
 func (a *Activities) WithdrawTarget(
 	ctx context.Context, in contract.WithdrawTargetInput,
 ) (contract.WithdrawTargetResult, error) {
-	if err := named(in.Migration, in.VMI, in.Pod); err != nil {
+	if err := checkNamed(in.Migration, in.VMI, in.Pod); err != nil {
 		return contract.WithdrawTargetResult{}, err
 	}
 	err := a.Mover.WithdrawTarget(ctx, in)
@@ -127,11 +128,11 @@ func (a *Activities) WithdrawTarget(
 	return contract.WithdrawTargetResult{}, failed(err, contract.ErrorInvalid)
 }
 
-// InspectMigration reads what is true at one end of a migration. A launcher that cannot be reached is an answer.
+// InspectMigration reads the state at one end of a migration. A launcher that cannot be reached is an answer.
 func (a *Activities) InspectMigration(
 	ctx context.Context, in contract.InspectMigrationInput,
 ) (contract.MigrationTruth, error) {
-	if err := named(in.Migration, in.VMI, in.Pod); err != nil {
+	if err := checkNamed(in.Migration, in.VMI, in.Pod); err != nil {
 		return contract.MigrationTruth{}, err
 	}
 	truth, err := a.Mover.Inspect(ctx, in)
@@ -139,8 +140,8 @@ func (a *Activities) InspectMigration(
 	return truth, failed(err, contract.ErrorInvalid)
 }
 
-// named refuses an input that does not say whose guest is meant.
-func named(migration, vmi, pod contract.Object) error {
+// checkNamed refuses an input that does not name the guest.
+func checkNamed(migration, vmi, pod contract.Object) error {
 	if migration.UID == "" || vmi.Name == "" || vmi.Namespace == "" || pod.UID == "" {
 		return temporal.NewNonRetryableApplicationError(
 			"moving a guest needs the UIDs of migration and pod, and the VMI's namespace and name",
@@ -149,7 +150,7 @@ func named(migration, vmi, pod contract.Object) error {
 	return nil
 }
 
-// failed is the error of an activity whose refusals are of that kind.
+// failed returns the error of an activity whose refusals are of that kind.
 func failed(err error, refusal string) error {
 	var refused *RefusedError
 	switch {

@@ -1,3 +1,3 @@
-// Package signals has what a workflow says to another one within a workflow task of its own: as a command, a signal to
-// another workflow has Temporal wake its sender once more.
+// Package signals has the local activity by which a workflow signals another one within a workflow task of its own: as
+// a command, a signal to another workflow makes Temporal run one more task of its sender.
 package signals

@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Sender sends signals; it is a part of Temporal's client.
@@ -15,11 +15,11 @@ type Sender interface {
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 }
 
-// Activities are safe for concurrent use where Sender is.
+// Activities are safe for concurrent use if Sender is.
 type Activities struct{ Sender Sender }
 
-// Signal signals the open workflow of an ID; that there is none is no error. A second attempt signals once more: for
-// signals that say what is so, and not what has happened.
+// Signal signals the open workflow of an ID; that there is none is no error. A second attempt signals once more: use it
+// for signals that state what is true, not what has happened.
 func (a *Activities) Signal(ctx context.Context, in contract.SignalInput) error {
 	err := a.Sender.SignalWorkflow(ctx, in.ID, "", in.Signal, in.Payload)
 	if err == nil || errors.As(err, new(*serviceerror.NotFound)) {

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/virtflow/virtflow/activities/signals"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 type sender func(id, run, signal string, payload any) error
@@ -23,9 +23,9 @@ func TestSignal(t *testing.T) {
 	for name, c := range map[string]struct {
 		err, want error
 	}{
-		"there is one":   {nil, nil},
-		"there is none":  {serviceerror.NewNotFound("workflow execution already completed"), nil},
-		"nobody answers": {serviceerror.NewUnavailable("away"), serviceerror.NewUnavailable("away")},
+		"there is one":    {nil, nil},
+		"there is none":   {serviceerror.NewNotFound("workflow execution already completed"), nil},
+		"no server is up": {serviceerror.NewUnavailable("away"), serviceerror.NewUnavailable("away")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := contract.SignalInput{ID: "vm/a/web/u/start/1", Signal: contract.SignalProgress,

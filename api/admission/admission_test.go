@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const own = "system:serviceaccount:virtflow:virtflow-control-worker"
@@ -79,7 +79,7 @@ func resourceOf(path string) string {
 	}
 }
 
-// mutate asks and applies the patch.
+// mutate sends the object and applies the patch.
 func mutate[T any](t *testing.T, c call, object string) T {
 	t.Helper()
 	resp := ask(t, c, object)
@@ -102,7 +102,7 @@ const demo = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metada
 		"volumes": [{"name": "root", "containerDisk": {"image": "guest:v1"}}]
 	}}}}`
 
-func TestAVMIsCompletedAndThenAccepted(t *testing.T) {
+func TestDefaultsThenAcceptsVM(t *testing.T) {
 	vm := mutate[kubevirtv1.VirtualMachine](t, call{path: PathMutateVM, operation: admissionv1.Create}, demo)
 	require.Equal(t, "alice", vm.Annotations[contract.AnnotationRequestedBy])
 	require.Equal(t, []string{contract.FinalizerVM}, vm.Finalizers)
@@ -126,7 +126,7 @@ func withAnnotation(t *testing.T, object, user, strategy string) string {
 	return string(raw)
 }
 
-func TestWhoAskedCannotBeForged(t *testing.T) {
+func TestRequestedByCannotBeForged(t *testing.T) {
 	before := withAnnotation(t, demo, "alice", "Always")
 	for _, c := range []struct {
 		what, user, object, want string
@@ -147,7 +147,7 @@ func TestWhoAskedCannotBeForged(t *testing.T) {
 const instance = `{"metadata": {"name": "i", "namespace": "demo"}, "spec": {"domain": {"devices": {}, "memory": ` +
 	`{"guest": "64Mi"}}}, "status": {"phase": "Running"}}`
 
-func TestUsersCannotWriteAnInstancesStatus(t *testing.T) {
+func TestUsersCannotWriteInstancesStatus(t *testing.T) {
 	forged := `{"metadata": {"name": "i", "namespace": "demo"}, "spec": {"domain": {"devices": {}, "memory": ` +
 		`{"guest": "64Mi"}}}, "status": {"phase": "Failed"}}`
 	c := call{path: PathMutateVMI, operation: admissionv1.Update, old: instance}
@@ -163,7 +163,7 @@ func TestUsersCannotWriteAnInstancesStatus(t *testing.T) {
 	require.Empty(t, status.NodeName)
 }
 
-func TestAnInstancesSpecIsFixed(t *testing.T) {
+func TestInstanceSpecIsImmutable(t *testing.T) {
 	changed := `{"metadata": {"name": "i"}, "spec": {"domain": {"devices": {}, "memory": {"guest": "128Mi"}}}}`
 	c := call{path: PathValidateVMIPatch, operation: admissionv1.Update, old: instance}
 	resp := ask(t, c, changed)
@@ -173,7 +173,7 @@ func TestAnInstancesSpecIsFixed(t *testing.T) {
 	require.True(t, ask(t, c, changed).Allowed)
 }
 
-func TestRefusalsNameTheField(t *testing.T) {
+func TestRefusalsNameField(t *testing.T) {
 	for _, c := range []struct {
 		path, object, field, message string
 	}{
@@ -250,7 +250,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 	}
 }
 
-func TestAVMThatIsGoingIsNotChanged(t *testing.T) {
+func TestAdmitsUpdateOfVMBeingDeleted(t *testing.T) {
 	going := `{"metadata": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"runStrategy": ` +
 		`"Manual", "template": {"spec": {"domain": {"devices": {}}}}}}`
 	for _, path := range []string{PathMutateVM, PathValidateVM} {
@@ -260,17 +260,17 @@ func TestAVMThatIsGoingIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestOnlySoManyReasonsAreGiven(t *testing.T) {
+func TestLimitsCauses(t *testing.T) {
 	causes := make([]metav1.StatusCause, 12)
 	for i := range causes {
 		causes[i].Message = "x"
 	}
-	resp := refused(causes)
+	resp := refusal(causes)
 	require.Contains(t, resp.Result.Message, ", and 2 more validation errors")
 	require.Len(t, resp.Result.Details.Causes, 10)
 }
 
-func TestWhatCannotBeReadIsABadRequest(t *testing.T) {
+func TestInvalidObjectIsBadRequest(t *testing.T) {
 	for object, message := range map[string]string{
 		`[]`: "json: cannot unmarshal array into Go value of type map[string]interface {}",
 		`{"spec": {"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": "much"}}}}}}`: "quantities must match the regular expression",
@@ -282,8 +282,8 @@ func TestWhatCannotBeReadIsABadRequest(t *testing.T) {
 	}
 }
 
-// TestRoomToGrow: under KubeVirt's default rollout strategy an instance gets it, and a user may ask for another.
-func TestRoomToGrow(t *testing.T) {
+// TestHotplugLimits: under KubeVirt's default rollout strategy an instance gets them, and a user may set others.
+func TestHotplugLimits(t *testing.T) {
 	live := defaults.Cluster{Architecture: "amd64", Configuration: kubevirtv1.KubeVirtConfiguration{
 		NetworkConfiguration: &kubevirtv1.NetworkConfiguration{NetworkInterface: "masquerade"},
 	}}
@@ -301,7 +301,7 @@ func TestRoomToGrow(t *testing.T) {
 	}
 }
 
-func TestReplicasNumbersAreNotTheUsers(t *testing.T) {
+func TestUsersCannotSetReplicaOrdinals(t *testing.T) {
 	numbered := func(n string) string {
 		return strings.Replace(instance, `"name": "i",`,
 			`"name": "i", "annotations": {"virtflow.io/replica": "`+n+`"},`, 1)
@@ -326,8 +326,41 @@ func TestReplicasNumbersAreNotTheUsers(t *testing.T) {
 	}
 }
 
-// TestGatesThatSayNothingAnyMore are taken, and KubeVirt's warnings say so.
-func TestGatesThatSayNothingAnyMore(t *testing.T) {
+// TestWarnsAboutIgnoredBridgeAnnotation: the warning appears for each kind of object that makes a bridged guest.
+func TestWarnsAboutIgnoredBridgeAnnotation(t *testing.T) {
+	const annotation = "kubevirt.io/allow-pod-bridge-network-live-migration"
+	of := map[string]func(metadata, spec string) string{
+		PathValidateVMI: func(metadata, spec string) string {
+			return `{"metadata": {"name": "i", "namespace": "demo", ` + metadata + `}, "spec": ` + spec + `}`
+		},
+		PathValidateVM: func(metadata, spec string) string {
+			return `{"metadata": {"name": "m", "namespace": "demo"}, "spec": {"runStrategy": "Halted",
+				"template": {"metadata": {` + metadata + `}, "spec": ` + spec + `}}}`
+		},
+		PathValidateVMIRS: func(metadata, spec string) string {
+			return `{"metadata": {"name": "r", "namespace": "demo"}, "spec": {
+				"selector": {"matchLabels": {"a": "b"}},
+				"template": {"metadata": {"labels": {"a": "b"}, ` + metadata + `}, "spec": ` + spec + `}}}`
+		},
+	}
+	for path, object := range of {
+		for _, c := range []struct {
+			value, binding string
+			want           bool
+		}{{"true", "bridge", true}, {"", "bridge", true}, {"true", "masquerade", false}} {
+			spec := `{"architecture": "amd64", "domain": {"memory": {"guest": "64Mi"}, "devices": {"interfaces": [
+				{"name": "default", "` + c.binding + `": {}}]}}, "networks": [{"name": "default", "pod": {}}]}`
+			how := call{path: path, operation: admissionv1.Create}
+			resp := ask(t, how, object(`"annotations": {"`+annotation+`": "`+c.value+`"}`, spec))
+			require.True(t, resp.Allowed, "%s: %v", path, resp.Result)
+			require.Equal(t, c.want, len(resp.Warnings) == 1 && strings.Contains(resp.Warnings[0], annotation), path)
+			require.Empty(t, ask(t, how, object(`"annotations": {}`, spec)).Warnings)
+		}
+	}
+}
+
+// TestObsoleteGates: obsolete feature gates are accepted, with KubeVirt's warnings.
+func TestObsoleteGates(t *testing.T) {
 	resp := ask(t, call{path: PathValidateKubeVirt, operation: admissionv1.Update},
 		`{"spec": {"configuration": {"developerConfiguration": {
 			"featureGates": ["HostDisk", "LiveMigration", "Macvtap"]}}}}`)
@@ -338,4 +371,40 @@ func TestGatesThatSayNothingAnyMore(t *testing.T) {
 			"https://github.com/kubevirt/kubevirt/blob/main/docs/deprecation.md",
 		"Macvtap network binding is discontinued since v1.3. Please refer to Kubevirt user guide for alternatives.",
 	}, resp.Warnings)
+}
+
+// TestAcceptsOperatorSettings: the KubeVirt object of KubeVirt's release, and what Harvester and HCO add to it, is
+// accepted. Each setting without effect is named.
+func TestAcceptsOperatorSettings(t *testing.T) {
+	resp := ask(t, call{path: PathValidateKubeVirt, operation: admissionv1.Update}, `{"spec": {
+		"certificateRotateStrategy": {"selfSigned": {"ca": {"duration": "48h"}}},
+		"customizeComponents": {"patches": [{"resourceName": "virt-api", "resourceType": "Deployment", "patch": "{}",
+			"type": "strategic"}]},
+		"imagePullPolicy": "IfNotPresent", "infra": {"replicas": 2}, "uninstallStrategy": "BlockUninstallIfWorkloadsExist",
+		"monitorAccount": "rancher-monitoring", "monitorNamespace": "cattle-monitoring-system", "productName": "hco",
+		"configuration": {
+			"imagePullPolicy": "Always", "handlerConfiguration": {"restClient": {"rateLimiter": {"tokenBucketRateLimiter":
+				{"qps": 1, "burst": 2}}}},
+			"developerConfiguration": {"featureGates": ["HotplugVolumes", "Root", "Sidecar", "Snapshot"],
+				"disabledFeatureGates": ["ImageVolume", "PasstBinding"], "logVerbosity": {"virtAPI": 2}}},
+		"workloadUpdateStrategy": {}}}`)
+	require.True(t, resp.Allowed, resp.Result)
+	const byManifests = " has no effect: virtflow's processes are deployed by its manifests, which no operator changes: " +
+		"edit those"
+	require.ElementsMatch(t, []string{
+		"spec.certificateRotateStrategy.selfSigned has no effect: virtflow rotates its certificates in intervals of its own",
+		"spec.uninstallStrategy has no effect: no operator deletes virtflow: see docs/uninstall.md",
+		"spec.customizeComponents.patches" + byManifests, "spec.imagePullPolicy" + byManifests, "spec.infra" + byManifests,
+		"spec.monitorAccount" + byManifests, "spec.monitorNamespace" + byManifests, "spec.productName" + byManifests,
+		"spec.configuration.handlerConfiguration" + byManifests,
+		"spec.configuration.developerConfiguration.logVerbosity" + byManifests,
+		"HotplugVolumes has been deprecated since v1.9.0 and has been replaced by DeclarativeHotplugVolumes",
+		"feature gate Root has no effect in virtflow", "feature gate Snapshot has no effect in virtflow",
+		"disabling the feature gate ImageVolume has no effect in virtflow",
+	}, resp.Warnings)
+
+	resp = ask(t, call{path: PathValidateKubeVirt, operation: admissionv1.Update}, `{"spec": {"imageTag": "v1",
+		"configuration": {"seccompConfiguration": {}, "developerConfiguration": {"featureGates": ["NoSuchGate"]}}}}`)
+	require.False(t, resp.Allowed)
+	require.Len(t, resp.Result.Details.Causes, 2, "settings that would change guests, and unknown gates, are refused")
 }

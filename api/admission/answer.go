@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// maxCauses is how many of the reasons for a refusal are given, as KubeVirt does.
+// maxCauses is how many causes of a refusal are returned, as in KubeVirt.
 const maxCauses = 10
 
-// refused lists causes the way KubeVirt does: status 422, their texts joined.
-func refused(causes []metav1.StatusCause) admission.Response {
+// refusal returns causes as KubeVirt does: status 422, their texts joined.
+func refusal(causes []metav1.StatusCause) admission.Response {
 	listed := causes[:min(len(causes), maxCauses)]
 	messages := make([]string, len(listed))
 	for i, c := range listed {
@@ -37,7 +37,7 @@ func refused(causes []metav1.StatusCause) admission.Response {
 	}}
 }
 
-// texts are causes that name neither a reason nor a field.
+// texts returns causes that name neither a reason nor a field.
 func texts(found []string) []metav1.StatusCause {
 	causes := make([]metav1.StatusCause, len(found))
 	for i, f := range found {
@@ -49,12 +49,12 @@ func texts(found []string) []metav1.StatusCause {
 // answer allows, or refuses with causes.
 func answer(causes []metav1.StatusCause, warnings ...string) admission.Response {
 	if len(causes) > 0 {
-		return refused(causes)
+		return refusal(causes)
 	}
 	return admission.Allowed("").WithWarnings(warnings...)
 }
 
-// firstOf applies checks until one finds something.
+// firstOf applies checks until one finds a cause.
 func firstOf(checks ...func() []metav1.StatusCause) []metav1.StatusCause {
 	for _, check := range checks {
 		if causes := check(); len(causes) > 0 {
@@ -64,12 +64,12 @@ func firstOf(checks ...func() []metav1.StatusCause) []metav1.StatusCause {
 	return nil
 }
 
-// bad is for requests that cannot be read or answered; the text is the error's alone, as KubeVirt's is.
-func bad(err error) admission.Response {
+// badRequest answers requests that cannot be read; the text is the error's alone, as in KubeVirt.
+func badRequest(err error) admission.Response {
 	return admission.Errored(http.StatusBadRequest, err)
 }
 
-// decode reads an object of a request.
+// decode decodes an object of a request.
 func decode[T any](raw []byte, what string) (*T, error) {
 	var object T
 	if err := json.Unmarshal(raw, &object); err != nil {
@@ -78,17 +78,17 @@ func decode[T any](raw []byte, what string) (*T, error) {
 	return &object, nil
 }
 
-// part is a part of an object at its top, such as spec, as it is to be.
+// part is a top-level part of an object, such as spec, with its new value.
 type part struct {
 	name  string
 	value any
 }
 
-// patched replaces parts of an object.
-func patched(parts ...part) admission.Response {
+// patchResponse returns an answer that replaces parts of an object.
+func patchResponse(parts ...part) admission.Response {
 	r := admission.Allowed("")
 	for _, p := range parts {
-		// To add is to replace what is there.
+		// In a JSON patch, add replaces an existing value.
 		r.Patches = append(r.Patches, jsonpatch.NewOperation("add", "/"+p.name, p.value))
 	}
 	return r

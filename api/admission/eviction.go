@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -30,10 +30,10 @@ const (
 	evictionSource = kubevirtv1.EvictionSourceAnnotation
 )
 
-// validateEviction keeps a launcher pod from being evicted where its guest is to leave the node by itself, and asks it
-// to. A pod that is no launcher, and one of a guest that may be stopped, may be evicted.
+// validateEviction refuses the eviction of a launcher pod whose guest must leave the node by a migration, and marks the
+// instance for it. It permits the eviction of other pods, and of guests that may be shut down.
 func (h *handler) validateEviction(ctx context.Context, req admission.Request) admission.Response {
-	pod, err := h.pod(ctx, req.Namespace, req.Name)
+	pod, err := h.getPod(ctx, req.Namespace, req.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return admission.Allowed("")
@@ -48,15 +48,15 @@ func (h *handler) validateEviction(ctx context.Context, req admission.Request) a
 	if !ok {
 		return admission.Allowed("")
 	}
-	vmi, err := h.instance(ctx, req.Namespace, name)
+	vmi, err := h.getInstance(ctx, req.Namespace, name)
 	if err != nil {
 		return tooMany("kubevirt failed getting the vmi: %v", err)
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
-	leave, problem := leaves(vmi, cluster)
+	leave, problem := leavesByMigration(vmi, cluster)
 	switch {
 	case problem != "":
 		return tooMany("%s", problem)
@@ -78,8 +78,9 @@ func (h *handler) validateEviction(ctx context.Context, req admission.Request) a
 	return tooMany("Eviction triggered evacuation of VMI \"%s/%s\"", vmi.Namespace, vmi.Name)
 }
 
-// leaves says whether a guest leaves its node when its pod is to be evicted, or why it can do neither.
-func leaves(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) (leave bool, problem string) {
+// leavesByMigration reports whether a guest leaves its node by a migration when its pod is to be evicted. A problem
+// means that it can neither migrate nor be evicted.
+func leavesByMigration(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) (leave bool, problem string) {
 	strategy := cluster.EvictionStrategy()
 	if vmi.Spec.EvictionStrategy != nil {
 		strategy = *vmi.Spec.EvictionStrategy
@@ -100,7 +101,7 @@ func leaves(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) (l
 	}
 }
 
-// evacuate marks an instance: whoever moves guests sees it.
+// evacuate marks an instance, so that its migration begins.
 func (h *handler) evacuate(
 	ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, node string, eviction *policyv1.Eviction, dry bool,
 ) error {
@@ -109,8 +110,8 @@ func (h *handler) evacuate(
 		Path  string `json:"path"`
 		Value any    `json:"value"`
 	}
-	// Another instance of its name is not meant, nor one that has left the node meanwhile. A mark of another node is of
-	// before it was moved, and is replaced.
+	// The patch excludes another instance of the same name, and one that has left the node meanwhile. A mark of another
+	// node is older than the last move, and is replaced.
 	ops := []op{{"test", "/metadata/uid", vmi.UID}, {"test", "/status/nodeName", node},
 		{"add", "/status/evacuationNodeName", node}}
 	if eviction.Annotations[askedBy] == descheduler {
@@ -141,7 +142,7 @@ func isDryRun(req admission.Request, eviction *policyv1.Eviction) bool {
 	return o != nil && len(o.DryRun) > 0 && o.DryRun[0] == metav1.DryRunAll
 }
 
-// tooMany is the answer that whoever drains a node takes for "not yet, ask again".
+// tooMany returns the answer that makes a draining client try the eviction again.
 func tooMany(format string, args ...any) admission.Response {
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
 		Result: &metav1.Status{Message: fmt.Sprintf(format, args...), Code: http.StatusTooManyRequests},

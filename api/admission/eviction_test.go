@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const evictionObject = `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "virt-launcher-i", ` +
@@ -41,7 +41,7 @@ func TestEvictions(t *testing.T) {
 		marked     string
 		annotate   string
 	}{
-		"of somebody else's pod":          {pod: func(p *corev1.Pod) { p.Labels = nil }},
+		"of another pod":                  {pod: func(p *corev1.Pod) { p.Labels = nil }},
 		"of a pod that has ended":         {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
 		"of a pod that names no instance": {pod: func(p *corev1.Pod) { p.Annotations = nil }},
 		"without a strategy": {vmi: func(v *kubevirtv1.VirtualMachineInstance) {
@@ -60,7 +60,7 @@ func TestEvictions(t *testing.T) {
 			},
 			message: `Eviction triggered evacuation of VMI "demo/i"`, marked: "node1",
 		},
-		"of one that somebody else moves": {
+		"of one with another migration": {
 			vmi:     strategy(kubevirtv1.EvictionStrategyExternal),
 			message: `Eviction triggered evacuation of VMI "demo/i"`, marked: "node1",
 		},
@@ -163,8 +163,7 @@ func TestEvictions(t *testing.T) {
 	}
 }
 
-// patches applies JSON patches to one instance, as the API server does; the library's own substitute cannot read its
-// status.
+// patches applies JSON patches to one instance, as the API server does; the library's own fake cannot read its status.
 type patches struct {
 	client.Writer
 	t     *testing.T

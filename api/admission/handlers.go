@@ -13,31 +13,31 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// Options are what the handlers need to know.
+// Options has the dependencies of the handlers.
 type Options struct {
-	// Cluster reads the cluster's configuration as it is now.
+	// Cluster returns the cluster's current configuration.
 	Cluster func(context.Context) (defaults.Cluster, error)
-	// Reader and Writer reach the cluster's objects, uncached; nil: there are none.
+	// Reader and Writer read and write the cluster's objects, uncached; nil if there are none.
 	Reader client.Reader
 	Writer client.Writer
-	// OwnUsers are the user names of virtflow's own accounts. The webhook configurations exempt them already; where
-	// such a call arrives all the same, they may do what users may not.
+	// OwnUsers are the user names of virtflow's own accounts. The webhook configurations exempt them already; if such a
+	// call arrives nevertheless, they have permissions that users do not.
 	OwnUsers []string
 	// Controllers are those of OwnUsers that decide when guests migrate.
 	Controllers []string
-	// Nodes are those of OwnUsers that speak for one node, which the account's token names. virtflow's own nodes have
-	// no account.
+	// Nodes are those of OwnUsers that act for one node, which the account's token names. virtflow's own nodes have no
+	// account.
 	Nodes []string
-	// Reports reports to the workflows who deletes and who scales; nil: nobody does.
+	// Reports reports to the workflows who deletes and who scales; nil turns that off.
 	Reports Reports
-	// Now is the clock; nil: time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Observe gets every answer, for metrics; it may be nil.
+	// Observe is called with every answer, for metrics; it may be nil.
 	Observe func(webhook string, allowed bool, took time.Duration)
 }
 
-// Paths of the webhooks: KubeVirt's, and virtflow's own: for replica sets, which KubeVirt does not fill in, for who
-// writes requests into the status of VMs, and for who deletes and scales.
+// Paths of the webhooks: KubeVirt's, and virtflow's own ones for replica sets, whose defaults KubeVirt leaves out, for
+// users who write requests into the status of VMs, and for users who delete and scale.
 const (
 	PathMutateVM           = "/virtualmachines-mutate"
 	PathMutateVMI          = "/virtualmachineinstances-mutate"
@@ -57,8 +57,8 @@ const (
 	PathReport             = "/requests-report"
 )
 
-// AuthenticatedPaths are those of the webhooks that do more than answer: they mark an instance for evacuation, report
-// who asked, or say what there is in the cluster. They are to be served to the API server alone.
+// AuthenticatedPaths returns the paths of webhooks with effects or information: they mark an instance for evacuation,
+// report the user, or reveal objects of the cluster. Only the API server may call them.
 func AuthenticatedPaths() []string {
 	return []string{PathValidateEviction, PathReport, PathValidateVMIM}
 }
@@ -68,7 +68,7 @@ type handler struct {
 	kinds
 }
 
-// Handlers makes the HTTP handler of each webhook, by path.
+// Handlers returns the HTTP handler of each webhook, by path.
 func Handlers(o Options) map[string]http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -93,27 +93,28 @@ func Handlers(o Options) map[string]http.Handler {
 		PathMutateVMStatus:     h.mutateVMStatus,
 		PathReport:             h.report,
 	} {
-		out[path] = &admission.Webhook{Handler: h.observed(path, bounded(path, handle))}
+		out[path] = &admission.Webhook{Handler: h.withMetrics(path, limitSize(path, handle))}
 	}
 	return out
 }
 
-// bounded answers for objects, as they are or as they were, that would take too much memory. It comes before anything
-// decodes them. Deletions are only reported, and never refused.
-func bounded(path string, next admission.HandlerFunc) admission.HandlerFunc {
+// limitSize refuses objects, new or old, that would take too much memory, before they are decoded. Deletions are only
+// reported, and never refused.
+func limitSize(path string, next admission.HandlerFunc) admission.HandlerFunc {
 	return func(ctx context.Context, req admission.Request) admission.Response {
 		for _, raw := range [][]byte{req.Object.Raw, req.OldObject.Raw, req.Options.Raw} {
 			if err := schema.CheckParts(raw); err != nil && path == PathReport {
 				return admission.Allowed("")
 			} else if err != nil {
-				return bad(err)
+				return badRequest(err)
 			}
 		}
 		return next(ctx, req)
 	}
 }
 
-func (h *handler) observed(path string, next admission.HandlerFunc) admission.HandlerFunc {
+// withMetrics returns a handler that also observes the outcome and the duration of each call.
+func (h *handler) withMetrics(path string, next admission.HandlerFunc) admission.HandlerFunc {
 	if h.Observe == nil {
 		return next
 	}
@@ -125,7 +126,7 @@ func (h *handler) observed(path string, next admission.HandlerFunc) admission.Ha
 	}
 }
 
-// own says whether a call comes from virtflow itself.
-func (h *handler) own(req admission.Request) bool {
+// isOwnCall reports whether a call comes from virtflow itself.
+func (h *handler) isOwnCall(req admission.Request) bool {
 	return slices.Contains(h.OwnUsers, req.UserInfo.Username)
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/virtflow/virtflow/api/schema"
 )
 
-// kind is one of KubeVirt's kinds: its resource, and what its objects may look like.
+// kind is one of KubeVirt's kinds: its resource, and the schema of its objects.
 type kind[T any] struct {
 	name, resource string
 	document       schema.Document
 }
 
-// kinds are compiled once: it takes some milliseconds and megabytes. They are only read.
+// kinds are compiled once, which takes some milliseconds and megabytes, and never changed.
 type kinds struct {
 	vm    kind[kubevirtv1.VirtualMachine]
 	vmi   kind[kubevirtv1.VirtualMachineInstance]
@@ -48,36 +48,36 @@ var compiledKinds = sync.OnceValue(func() kinds {
 	}
 })
 
-// read checks that a request is about this kind, and decodes its object, and the object as it was in an update. An
-// answer that is not nil ends the matter.
+// read checks that a request is about this kind, and decodes its object, and the old object of an update. A non-nil
+// answer is final.
 func (k kind[T]) read(req admission.Request) (object, old *T, answer *admission.Response) {
 	return k.readAs(req, false)
 }
 
-// readDecoding is read for the webhooks in which KubeVirt decodes an object before it checks it: there it is decoding
-// that reports a value of another type.
+// readDecoding is read for the webhooks in which KubeVirt decodes an object before it checks it: there the decoder
+// reports a value of another type.
 func (k kind[T]) readDecoding(req admission.Request) (object, old *T, answer *admission.Response) {
 	return k.readAs(req, true)
 }
 
 func (k kind[T]) readAs(req admission.Request, decodingFirst bool) (object, old *T, answer *admission.Response) {
 	end := func(r admission.Response) (*T, *T, *admission.Response) { return nil, nil, &r }
-	if !k.concerns(req.Resource) {
-		return end(bad(fmt.Errorf("expect resource to be '%s'", k.resource)))
+	if !k.isAbout(req.Resource) {
+		return end(badRequest(fmt.Errorf("expect resource to be '%s'", k.resource)))
 	}
 	document, err := parse(req.Object.Raw)
 	if err != nil {
-		return end(bad(err))
+		return end(badRequest(err))
 	}
 	found := k.document.Check(document)
 	if len(found) > 0 && !decodingFirst {
-		return end(refused(texts(found)))
+		return end(refusal(texts(found)))
 	}
 	if object, old, err = k.decode(req); err != nil {
-		return end(bad(err))
+		return end(badRequest(err))
 	}
 	if len(found) > 0 {
-		return end(refused(texts(found)))
+		return end(refusal(texts(found)))
 	}
 	return object, old, nil
 }
@@ -85,14 +85,14 @@ func (k kind[T]) readAs(req admission.Request, decodingFirst bool) (object, old 
 func (k kind[T]) decode(req admission.Request) (object, old *T, err error) {
 	object = new(T)
 	if err := json.Unmarshal(req.Object.Raw, object); err != nil {
-		return nil, nil, err //nolint:wrapcheck // the text is passed on as it is
+		return nil, nil, err // the text is passed on as it is
 	}
 	if req.Operation != admissionv1.Update {
 		return object, nil, nil
 	}
 	old = new(T)
 	if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
-		return nil, nil, err //nolint:wrapcheck // the text is passed on as it is
+		return nil, nil, err // the text is passed on as it is
 	}
 	return object, old, nil
 }
@@ -102,8 +102,8 @@ func parse(raw []byte) (map[string]any, error) {
 	return document, json.Unmarshal(raw, &document)
 }
 
-// concerns says whether a request's resource is this kind's, in a version that there is.
-func (k kind[T]) concerns(r metav1.GroupVersionResource) bool {
+// isAbout reports whether a request's resource is this kind's, in a served version.
+func (k kind[T]) isAbout(r metav1.GroupVersionResource) bool {
 	return r.Group == kubevirtcore.GroupName && slices.Contains([]string{"v1", "v1alpha3"}, r.Version) &&
 		r.Resource == k.resource
 }

@@ -13,28 +13,28 @@ import (
 	"github.com/virtflow/virtflow/api/validation"
 )
 
-// validateMigrationPolicy answers as KubeVirt does. The schema of a policy is its definition's: the API server has
-// looked at it before.
+// validateMigrationPolicy answers as KubeVirt does. The API server has already checked the policy against the schema of
+// its definition.
 func (h *handler) validateMigrationPolicy(ctx context.Context, req admission.Request) admission.Response {
 	if req.Resource.Group != migrations.GroupName || req.Resource.Resource != migrations.ResourceMigrationPolicies {
-		return bad(fmt.Errorf("unexpected resource %+v", req.Resource))
+		return badRequest(fmt.Errorf("unexpected resource %+v", req.Resource))
 	}
 	policy := &v1alpha1.MigrationPolicy{}
 	if err := json.Unmarshal(req.Object.Raw, policy); err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	var old *v1alpha1.MigrationPolicy
 	if req.Operation == admissionv1.Update {
 		if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
-			return bad(err)
+			return badRequest(err)
 		}
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	if causes := validation.MigrationPolicy(old, policy, cluster); len(causes) > 0 {
-		return refused(causes)
+		return refusal(causes)
 	}
 	return answer(validation.OwnMigrationPolicy(policy))
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-func (h *handler) instance(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachineInstance, error) {
+// getInstance reads a VirtualMachineInstance; without a Reader none exists.
+func (h *handler) getInstance(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachineInstance, error) {
 	if h.Reader == nil {
 		return nil, apierrors.NewNotFound(kubevirtv1.Resource(h.vmi.resource), name)
 	}
@@ -21,7 +22,8 @@ func (h *handler) instance(ctx context.Context, namespace, name string) (*kubevi
 	return vmi, h.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, vmi)
 }
 
-func (h *handler) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+// getPod reads a pod; without a Reader none exists.
+func (h *handler) getPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	if h.Reader == nil {
 		return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
 	}
@@ -29,14 +31,14 @@ func (h *handler) pod(ctx context.Context, namespace, name string) (*corev1.Pod,
 	return pod, h.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod)
 }
 
-// volumeRequests checks the requests in a VM's status against the VM and against what runs.
+// volumeRequests checks the requests in a VM's status against the VM and its running instance.
 func (h *handler) volumeRequests(
 	ctx context.Context, vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster,
 ) ([]metav1.StatusCause, error) {
 	if len(vm.Status.VolumeRequests) == 0 || !vm.Status.Ready {
 		return validation.VolumeRequests(vm, nil, cluster), nil
 	}
-	vmi, err := h.instance(ctx, vm.Namespace, vm.Name)
+	vmi, err := h.getInstance(ctx, vm.Namespace, vm.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		vmi = nil

@@ -2,7 +2,10 @@ package admission
 
 import (
 	"context"
+	"slices"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -11,26 +14,35 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// validateKubeVirt keeps settings out of the configuration object that would do nothing.
+// validateKubeVirt refuses settings in the configuration object that would change what guests get, and do not. It warns
+// of settings of KubeVirt's operator, which has nothing to do here.
 func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) admission.Response {
 	kv, err := decode[kubevirtv1.KubeVirt](req.Object.Raw, "KubeVirt")
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	if kv.DeletionTimestamp != nil {
 		return admission.Allowed("")
 	}
-	causes, err := support.Check(kv.Spec, support.Configuration(), "spec")
+	unlisted, err := support.Check(kv.Spec, support.Configuration(), "spec")
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
+	}
+	causes, warnings := []metav1.StatusCause{}, gateWarnings(kv)
+	for _, c := range unlisted {
+		if why := support.WhyNoEffect(strings.TrimPrefix(c.Field, "spec.")); why != "" {
+			warnings = append(warnings, c.Field+" has no effect: "+why)
+		} else {
+			causes = append(causes, c)
+		}
 	}
 	causes = append(causes, support.HostDevices(kv.Spec.Configuration.PermittedHostDevices)...)
 	causes = append(causes, validation.MigrationConfiguration(kv.Spec.Configuration.MigrationConfiguration)...)
 	causes = append(causes, validation.MachineConfiguration(&kv.Spec.Configuration)...)
-	return answer(causes, gateWarnings(kv)...)
+	return answer(causes, warnings...)
 }
 
-// gateWarnings are for gates that say nothing any more.
+// gateWarnings returns warnings for gates that have no effect.
 func gateWarnings(kv *kubevirtv1.KubeVirt) []string {
 	developer := kv.Spec.Configuration.DeveloperConfiguration
 	if developer == nil {
@@ -38,9 +50,10 @@ func gateWarnings(kv *kubevirtv1.KubeVirt) []string {
 	}
 	var out []string
 	for _, gate := range developer.FeatureGates {
-		if w := defaults.GateWarning(gate); w != "" {
-			out = append(out, w)
-		}
+		out = append(out, defaults.GateWarning(gate))
 	}
-	return out
+	for _, gate := range developer.DisabledFeatureGates {
+		out = append(out, defaults.DisabledGateWarning(gate))
+	}
+	return slices.DeleteFunc(out, func(w string) bool { return w == "" })
 }

@@ -9,19 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Reports reports to a workflow who has asked for what. It must be safe for concurrent use, and not wait: nothing
-// depends on its outcome.
+// Reports reports to a workflow the name of the user who has requested a change of its object. It must be safe for
+// concurrent use, and not wait: nothing depends on its outcome.
 type Reports interface {
 	Report(workflow string, r contract.RequestReport)
 }
 
-// report reports to the workflow of an object who deletes or scales it, and has no objections, ever. A dry run is not
-// reported.
+// report reports to the object's workflow the name of the user who deletes or scales it. It never refuses. A dry run is
+// not reported.
 func (h *handler) report(_ context.Context, req admission.Request) admission.Response {
-	if h.Reports == nil || h.own(req) || req.DryRun != nil && *req.DryRun {
+	if h.Reports == nil || h.isOwnCall(req) || req.DryRun != nil && *req.DryRun {
 		return admission.Allowed("")
 	}
 	if id, r, ok := h.reportOf(req); ok {
@@ -30,7 +30,7 @@ func (h *handler) report(_ context.Context, req admission.Request) admission.Res
 	return admission.Allowed("")
 }
 
-// reportOf says what a request asks of which workflow, if that is to be told.
+// reportOf returns the workflow and the report for a request; false if there is none.
 func (h *handler) reportOf(req admission.Request) (workflow string, r contract.RequestReport, ok bool) {
 	r = contract.RequestReport{Actor: req.UserInfo.Username}
 	id := map[string]func(namespace, name string) string{
@@ -40,8 +40,8 @@ func (h *handler) reportOf(req admission.Request) (workflow string, r contract.R
 	if id == nil || r.Actor == "" {
 		return "", r, false
 	}
-	// A collection is deleted without a name in the request, and a scale's version is that of the object: so the old
-	// one says which.
+	// The deletion of a collection has no name in the request, and a scale's version is that of the object: so the old
+	// object has them.
 	var old struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 	}
@@ -52,12 +52,12 @@ func (h *handler) reportOf(req admission.Request) (workflow string, r contract.R
 	switch {
 	case req.Operation == admissionv1.Delete && req.SubResource == "":
 		if old.Metadata.DeletionTimestamp != nil {
-			return "", r, false // it is going already: whoever asks again changes nothing
+			return "", r, false // it is being deleted already: another request changes nothing
 		}
-		// A set's annotation says nothing of who has scaled it since.
+		// The annotation of a set does not name the user who has scaled it since.
 		if r.Actor == old.Metadata.Annotations[contract.AnnotationRequestedBy] &&
 			req.Resource.Resource != h.vmirs.resource {
-			return "", r, false // it is what the workflow takes to be so, where nobody else is reported
+			return "", r, false // the workflow assumes that user, unless another one is reported
 		}
 		r.Operation = contract.OperationDelete
 	case req.Operation == admissionv1.Update && req.SubResource == "scale" && req.Resource.Resource == h.vmirs.resource:

@@ -15,15 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/virtflow/virtflow/api/schema"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 type reported map[string]contract.RequestReport
 
 func (m reported) Report(workflow string, r contract.RequestReport) { m[workflow] = r }
 
-// TestWhoDeletesAndScalesIsReported to the workflow of the object, and nothing is ever refused.
-func TestWhoDeletesAndScalesIsReported(t *testing.T) {
+// TestReportsWhoDeletesAndScales: the handler reports the user to the object's workflow, and refuses nothing.
+func TestReportsWhoDeletesAndScales(t *testing.T) {
 	const own = "system:serviceaccount:virtflow:virtflow-control-worker"
 	object := `{"metadata": {"namespace": "demo", "name": "i", "uid": "u", "resourceVersion": "7"}}`
 	deletion := contract.RequestReport{UID: "u", ResourceVersion: "7", Operation: contract.OperationDelete,

@@ -5,13 +5,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// recordRequest writes who is behind the desired state of an object: the user who made it or changed its spec. Any
-// other change leaves the record as it was, whatever the request says.
+// recordRequest records the user behind the desired state of an object: the one who made it or changed its spec. Any
+// other change keeps the record, whatever the request has there.
 func (h *handler) recordRequest(req admission.Request, object, old *metav1.ObjectMeta, changed bool) {
-	if h.own(req) {
+	if h.isOwnCall(req) {
 		return
 	}
 	user := req.UserInfo.Username
@@ -28,12 +28,12 @@ func (h *handler) recordRequest(req admission.Request, object, old *metav1.Objec
 	object.Annotations[contract.AnnotationRequestedBy] = user
 }
 
-// keepRecord leaves an object that is being deleted as it is, but for the record of who asked: that nobody changes any
-// more.
+// keepRecord keeps everything of an object that is being deleted, except that the record of its user must stay as it
+// was.
 func (h *handler) keepRecord(
 	req admission.Request, object *metav1.ObjectMeta, old *metav1.ObjectMeta,
 ) admission.Response {
-	if h.own(req) {
+	if h.isOwnCall(req) {
 		return admission.Allowed("")
 	}
 	before := object.DeepCopy()
@@ -47,5 +47,5 @@ func (h *handler) keepRecord(
 	if equality.Semantic.DeepEqual(before, object) {
 		return admission.Allowed("")
 	}
-	return patched(part{"metadata", *object})
+	return patchResponse(part{"metadata", *object})
 }

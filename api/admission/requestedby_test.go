@@ -9,11 +9,11 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestTheRecordOfWhatIsBeingDeletedStays: nobody gives the deletion to somebody else.
-func TestTheRecordOfWhatIsBeingDeletedStays(t *testing.T) {
+// TestKeepsRequestedByDuringDeletion: no user can attribute the deletion to another one.
+func TestKeepsRequestedByDuringDeletion(t *testing.T) {
 	leaving := func(user string) string {
 		return strings.Replace(withAnnotation(t, demo, user, "Always"), `"metadata":{`,
 			`"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z",`, 1)
@@ -41,8 +41,9 @@ func TestTheRecordOfWhatIsBeingDeletedStays(t *testing.T) {
 	require.Equal(t, "2", got.Annotations[contract.AnnotationRequestedGeneration])
 }
 
-// TestWhoPutsARequestIntoAStatusIsRecorded, whatever the request says; those that were there stay as they were.
-func TestWhoPutsARequestIntoAStatusIsRecorded(t *testing.T) {
+// TestRecordsUserOfStatusRequest: the authenticated user is recorded, whatever the request names; earlier requests stay
+// as they were.
+func TestRecordsUserOfStatusRequest(t *testing.T) {
 	object := func(requests ...string) string {
 		return `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "demo"}, "spec": {}, ` +
 			`"status": {"stateChangeRequests": [` + strings.Join(requests, ",") + `]}}`
@@ -55,9 +56,9 @@ func TestWhoPutsARequestIntoAStatusIsRecorded(t *testing.T) {
 		before, now []string
 		want        []string
 	}{
-		"one that names nobody":        {"mallory", nil, []string{nobodys}, []string{"mallory"}},
-		"one that names somebody else": {"mallory", nil, []string{alices}, []string{"mallory"}},
-		"one that was there":           {"mallory", []string{alices}, []string{alices}, []string{"alice"}},
+		"one without a user":          {"mallory", nil, []string{nobodys}, []string{"mallory"}},
+		"one that names another user": {"mallory", nil, []string{alices}, []string{"mallory"}},
+		"one that was there":          {"mallory", []string{alices}, []string{alices}, []string{"alice"}},
 		"a copy of one": {"mallory", []string{alices}, []string{alices, alices},
 			[]string{"alice", "mallory"}},
 		"one that was changed":        {"mallory", []string{alices}, []string{bobs}, []string{"mallory"}},

@@ -11,15 +11,15 @@ import (
 	"github.com/virtflow/virtflow/api/validation"
 )
 
-// validateStatus answers for the status of VMs, replica sets and migrations, written by somebody who is not virtflow.
+// validateStatus answers for the status of VMs, replica sets and migrations, written by other users than virtflow.
 func (h *handler) validateStatus(ctx context.Context, req admission.Request) admission.Response {
 	document, err := parse(req.Object.Raw)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	name, _ := document["kind"].(string)
 	if name == "" {
-		return refused(texts([]string{"could not determine object kind"}))
+		return refusal(texts([]string{"could not determine object kind"}))
 	}
 	var found []string
 	switch name {
@@ -33,9 +33,9 @@ func (h *handler) validateStatus(ctx context.Context, req admission.Request) adm
 		found = h.vmim.document.CheckStatus(document)
 	}
 	if len(found) > 0 {
-		return refused(texts(found))
+		return refusal(texts(found))
 	}
-	if !h.vm.concerns(req.Resource) {
+	if !h.vm.isAbout(req.Resource) {
 		return admission.Allowed("")
 	}
 	return h.validateVMStatus(ctx, req)
@@ -44,22 +44,22 @@ func (h *handler) validateStatus(ctx context.Context, req admission.Request) adm
 func (h *handler) validateVMStatus(ctx context.Context, req admission.Request) admission.Response {
 	vm := &kubevirtv1.VirtualMachine{}
 	if err := json.Unmarshal(req.Object.Raw, vm); err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	var old *kubevirtv1.VirtualMachine
 	if len(req.OldObject.Raw) > 0 {
 		old = &kubevirtv1.VirtualMachine{}
 		if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
-			return bad(err)
+			return badRequest(err)
 		}
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	causes, err := h.volumeRequests(ctx, vm, cluster)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	return answer(firstOf(
 		func() []metav1.StatusCause { return causes },

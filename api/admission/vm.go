@@ -12,6 +12,7 @@ import (
 	"github.com/virtflow/virtflow/api/support"
 	"github.com/virtflow/virtflow/api/validation"
 	"github.com/virtflow/virtflow/internal/defaults"
+	"github.com/virtflow/virtflow/internal/migratable"
 )
 
 func (h *handler) mutateVM(ctx context.Context, req admission.Request) admission.Response {
@@ -26,14 +27,14 @@ func (h *handler) mutateVM(ctx context.Context, req admission.Request) admission
 		return h.keepRecord(req, &vm.ObjectMeta, &old.ObjectMeta)
 	}
 	if causes := validation.Matchers(vm, old); len(causes) > 0 {
-		return refused(causes)
+		return refusal(causes)
 	}
 	if err := defaults.Infer(vm); err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	switch {
 	case req.Operation == admissionv1.Create:
@@ -45,7 +46,7 @@ func (h *handler) mutateVM(ctx context.Context, req admission.Request) admission
 		defaults.UpdateVM(vm, cluster)
 		h.recordRequest(req, &vm.ObjectMeta, &old.ObjectMeta, !equality.Semantic.DeepEqual(old.Spec, vm.Spec))
 	}
-	return patched(part{"spec", vm.Spec}, part{"metadata", vm.ObjectMeta})
+	return patchResponse(part{"spec", vm.Spec}, part{"metadata", vm.ObjectMeta})
 }
 
 func (h *handler) validateVM(ctx context.Context, req admission.Request) admission.Response {
@@ -58,11 +59,11 @@ func (h *handler) validateVM(ctx context.Context, req admission.Request) admissi
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	expanded := vm.Spec.Template.Spec.DeepCopy()
 	if err := defaults.Spec(expanded, cluster); err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	causes := firstOf(
 		func() []metav1.StatusCause {
@@ -71,45 +72,47 @@ func (h *handler) validateVM(ctx context.Context, req admission.Request) admissi
 			}
 			return validation.Discontinued(expanded)
 		},
-		func() []metav1.StatusCause { return validation.VM(vm, expanded, cluster, h.own(req)) },
+		func() []metav1.StatusCause { return validation.VM(vm, expanded, cluster, h.isOwnCall(req)) },
 		func() []metav1.StatusCause { return validation.DataVolumeNamespaces(vm, old, req.Namespace) },
-		func() []metav1.StatusCause { return busy(vm, old) },
+		func() []metav1.StatusCause { return busyCauses(vm, old) },
 	)
 	if len(causes) > 0 {
-		return refused(causes)
+		return refusal(causes)
 	}
 	if causes, err = h.volumeRequests(ctx, vm, cluster); err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	if len(causes) > 0 {
-		return refused(causes)
+		return refusal(causes)
 	}
 	var warnings []string
 	if vm.Spec.Running != nil {
 		warnings = append(warnings, validation.DeprecatedRunning)
 	}
 	if causes = validation.Approval(vm.Annotations); len(causes) > 0 {
-		return refused(causes)
+		return refusal(causes)
 	}
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, vm.Spec) {
 		return answer(nil, warnings...) // what it asks for is there already
 	}
 	if causes, err = notRunYet(vm, cluster); err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	causes = append(causes, support.DataVolumeTemplates(vm, req.Namespace)...)
+	warnings = append(warnings, migratable.Warnings(vm.Spec.Template.ObjectMeta.Annotations, expanded)...)
 	return answer(causes, warnings...)
 }
 
-func busy(vm, old *kubevirtv1.VirtualMachine) []metav1.StatusCause {
+// busyCauses returns why a VM cannot be changed while a snapshot of it is taken, or one is restored.
+func busyCauses(vm, old *kubevirtv1.VirtualMachine) []metav1.StatusCause {
 	if old == nil {
 		return nil
 	}
 	return validation.Busy(vm, old)
 }
 
-// notRunYet says what of a VM, and of the VMI that it would make, is not supported yet, or, if all of it is, what could
-// never start.
+// notRunYet returns causes for parts of a VM, and of the VMI that it would make, that are not supported yet, or, if
+// there are none, for those that could never start.
 func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav1.StatusCause, error) {
 	expanded := &kubevirtv1.VirtualMachineInstance{}
 	vm.Spec.Template.Spec.DeepCopyInto(&expanded.Spec)
@@ -130,8 +133,8 @@ func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav
 	return validation.Startable(validation.TemplatePath(), &expanded.Spec, cluster), nil
 }
 
-// instanceNotRunYet says what of an instance, or of a template for instances, is not supported yet. At is where its
-// metadata and spec are.
+// instanceNotRunYet returns causes for parts of an instance, or of a template for instances, that are not supported
+// yet. At is the path of its metadata and spec.
 func instanceNotRunYet(
 	m *metav1.ObjectMeta, spec *kubevirtv1.VirtualMachineInstanceSpec, at string,
 ) ([]metav1.StatusCause, error) {

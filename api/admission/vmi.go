@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtflow/virtflow/api/validation"
 	"github.com/virtflow/virtflow/internal/defaults"
+	"github.com/virtflow/virtflow/internal/migratable"
 )
 
 func (h *handler) mutateVMI(ctx context.Context, req admission.Request) admission.Response {
@@ -31,33 +32,32 @@ func (h *handler) mutateVMI(ctx context.Context, req admission.Request) admissio
 	if !equality.Semantic.DeepEqual(before, &vmi.ObjectMeta) {
 		parts = append(parts, part{"metadata", vmi.ObjectMeta})
 	}
-	// Status is part of the main resource here, so it is this webhook that keeps users from writing it.
-	if !h.own(req) && !equality.Semantic.DeepEqual(vmi.Status, old.Status) {
+	// Status is part of the main resource here, so this webhook keeps users from writing it.
+	if !h.isOwnCall(req) && !equality.Semantic.DeepEqual(vmi.Status, old.Status) {
 		parts = append(parts, part{"status", old.Status})
 	}
-	return patched(parts...)
+	return patchResponse(parts...)
 }
 
 func (h *handler) createVMI(
 	ctx context.Context, req admission.Request, vmi *kubevirtv1.VirtualMachineInstance,
 ) admission.Response {
-	if !h.own(req) {
+	if !h.isOwnCall(req) {
 		vmi.Status = kubevirtv1.VirtualMachineInstanceStatus{}
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	if err := defaults.CreateVMI(vmi, cluster, h.Now()); err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	h.recordRequest(req, &vmi.ObjectMeta, nil, true)
-	return patched(part{"spec", vmi.Spec}, part{"metadata", vmi.ObjectMeta}, part{"status", vmi.Status}).
+	return patchResponse(part{"spec", vmi.Spec}, part{"metadata", vmi.ObjectMeta}, part{"status", vmi.Status}).
 		WithWarnings(presetWarnings(vmi.Annotations)...)
 }
 
-// presetWarnings are for an instance that says that a preset was applied to it: those are going away, and virtflow has
-// none.
+// presetWarnings warns about an instance to which a preset was applied: those are deprecated, and virtflow has none.
 func presetWarnings(annotations map[string]string) []string {
 	for name := range annotations {
 		if strings.Contains(name, "virtualmachinepreset") {
@@ -74,19 +74,34 @@ func (h *handler) validateVMI(ctx context.Context, req admission.Request) admiss
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
-	if causes := validation.VMI(vmi, cluster, h.own(req)); len(causes) > 0 {
-		return refused(causes)
+	if causes := validation.VMI(vmi, cluster, h.isOwnCall(req)); len(causes) > 0 {
+		return refusal(causes)
 	}
 	causes, err := instanceNotRunYet(&vmi.ObjectMeta, &vmi.Spec, "")
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	if len(causes) > 0 {
-		return refused(causes)
+		return refusal(causes)
 	}
-	return answer(validation.OwnVMI(vmi, cluster, h.own(req)))
+	return answer(validation.OwnVMI(vmi, cluster, h.isOwnCall(req)),
+		moveWarnings(&vmi.ObjectMeta, &vmi.Spec, cluster)...)
+}
+
+// moveWarnings are for an instance, or a template for instances, whose user believes that it can be moved.
+func moveWarnings(
+	m *metav1.ObjectMeta, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster,
+) []string {
+	if len(m.Annotations) == 0 {
+		return nil
+	}
+	expanded := spec.DeepCopy()
+	if err := defaults.Spec(expanded, cluster); err != nil {
+		return nil // admission refuses it
+	}
+	return migratable.Warnings(m.Annotations, expanded)
 }
 
 func (h *handler) validateVMIUpdate(ctx context.Context, req admission.Request) admission.Response {
@@ -99,18 +114,18 @@ func (h *handler) validateVMIUpdate(ctx context.Context, req admission.Request) 
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	return answer(firstOf(
 		func() []metav1.StatusCause { return h.fromNode(req, old, vmi, cluster) },
-		func() []metav1.StatusCause { return validation.VMIUpdate(old, vmi, cluster, h.own(req)) },
+		func() []metav1.StatusCause { return validation.VMIUpdate(old, vmi, cluster, h.isOwnCall(req)) },
 	))
 }
 
-// extraNodeName is where the API server says which node a service account's token is bound to.
+// extraNodeName is the user's extra field with the node to which a service account's token is bound.
 const extraNodeName = "authentication.kubernetes.io/node-name"
 
-// fromNode keeps an account that speaks for a node to the instances of that node.
+// fromNode limits an account that acts for a node to the instances of that node.
 func (h *handler) fromNode(
 	req admission.Request, old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster,
 ) []metav1.StatusCause {

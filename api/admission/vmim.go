@@ -15,9 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtflow/virtflow/api/validation"
+	"github.com/virtflow/virtflow/internal/observe"
 )
 
-// mutateVMIM writes what finds a migration by its instance, what keeps it until it has ended, and who asked for it.
+// mutateVMIM sets the label by which a migration is found, the finalizer that keeps it until it has ended, and its
+// user.
 func (h *handler) mutateVMIM(_ context.Context, req admission.Request) admission.Response {
 	m, old, end := h.vmim.read(req)
 	switch {
@@ -28,29 +30,29 @@ func (h *handler) mutateVMIM(_ context.Context, req admission.Request) admission
 	case old != nil:
 		return h.keepRecord(req, &m.ObjectMeta, &old.ObjectMeta)
 	}
-	metav1.SetMetaDataLabel(&m.ObjectMeta, kubevirtv1.MigrationSelectorLabel, m.Spec.VMIName)
+	metav1.SetMetaDataLabel(&m.ObjectMeta, kubevirtv1.MigrationSelectorLabel, observe.NameLabel(m.Spec.VMIName))
 	if !slices.Contains(m.Finalizers, kubevirtv1.VirtualMachineInstanceMigrationFinalizer) {
 		m.Finalizers = append(m.Finalizers, kubevirtv1.VirtualMachineInstanceMigrationFinalizer)
 	}
 	h.recordRequest(req, &m.ObjectMeta, nil, true)
-	return patched(part{"metadata", m.ObjectMeta})
+	return patchResponse(part{"metadata", m.ObjectMeta})
 }
 
-// validateVMIM answers as KubeVirt does, and refuses then what virtflow does not do.
+// validateVMIM answers as KubeVirt does, and then refuses what virtflow does not support.
 func (h *handler) validateVMIM(ctx context.Context, req admission.Request) admission.Response {
 	m, _, end := h.vmim.readDecoding(req)
 	if end != nil {
 		return *end
 	}
 	if causes := validation.Migration(m, slices.Contains(h.Controllers, req.UserInfo.Username)); len(causes) > 0 {
-		return refused(causes)
+		return refusal(causes)
 	}
-	if err := h.migratable(ctx, m); err != nil {
-		return bad(err)
+	if err := h.whyNotMigratable(ctx, m); err != nil {
+		return badRequest(err)
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	return answer(firstOf(
 		func() []metav1.StatusCause { return validation.MigrationBetweenClusters(m, cluster) },
@@ -69,9 +71,9 @@ func (h *handler) validateVMIMUpdate(_ context.Context, req admission.Request) a
 	return answer(validation.MigrationUpdate(old, m))
 }
 
-// migratable says why the instance of a migration cannot migrate, in KubeVirt's words, or nil.
-func (h *handler) migratable(ctx context.Context, m *kubevirtv1.VirtualMachineInstanceMigration) error {
-	vmi, err := h.instance(ctx, m.Namespace, m.Spec.VMIName)
+// whyNotMigratable returns why the instance of a migration cannot migrate, in KubeVirt's words; nil if it can.
+func (h *handler) whyNotMigratable(ctx context.Context, m *kubevirtv1.VirtualMachineInstanceMigration) error {
+	vmi, err := h.getInstance(ctx, m.Namespace, m.Spec.VMIName)
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the VMI \"%s/%s\" does not exist", m.Namespace, m.Spec.VMIName)
@@ -92,11 +94,12 @@ func (h *handler) migratable(ctx context.Context, m *kubevirtv1.VirtualMachineIn
 	}
 	var others kubevirtv1.VirtualMachineInstanceMigrationList
 	if err := h.Reader.List(ctx, &others, client.InNamespace(m.Namespace),
-		client.MatchingLabels{kubevirtv1.MigrationSelectorLabel: m.Spec.VMIName}); err != nil {
+		client.MatchingLabels{kubevirtv1.MigrationSelectorLabel: observe.NameLabel(m.Spec.VMIName)}); err != nil {
 		return fmt.Errorf("listing migrations of the instance: %w", err)
 	}
 	for _, o := range others.Items {
-		if o.Status.Phase != kubevirtv1.MigrationSucceeded && o.Status.Phase != kubevirtv1.MigrationFailed {
+		if o.Spec.VMIName == m.Spec.VMIName && o.Status.Phase != kubevirtv1.MigrationSucceeded &&
+			o.Status.Phase != kubevirtv1.MigrationFailed {
 			//nolint:staticcheck // KubeVirt's words
 			return fmt.Errorf("in-flight migration detected. Active migration job (%s) is currently already in "+
 				"progress for VMI %s.", o.UID, o.Spec.VMIName)

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,17 +12,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestMigrationsByWhatThereIs: what KubeVirt decides from the instance and its other migrations, and that the last word
-// is whether guests are moved at all.
-func TestMigrationsByWhatThereIs(t *testing.T) {
+// TestMigrationsByState: KubeVirt decides from the instance and its other migrations; the last check is whether guests
+// migrate at all.
+func TestMigrationsByState(t *testing.T) {
 	migration := func(
 		change func(*kubevirtv1.VirtualMachineInstanceMigration),
 	) *kubevirtv1.VirtualMachineInstanceMigration {
@@ -53,6 +55,10 @@ func TestMigrationsByWhatThereIs(t *testing.T) {
 			"migration job (other) is currently already in progress for VMI i."},
 		"beside a new one": {before: in(""), why: "in-flight migration detected. Active migration job (other) is " +
 			"currently already in progress for VMI i."},
+		"beside another's of its label": {before: func(m *kubevirtv1.VirtualMachineInstanceMigration) {
+			in(kubevirtv1.MigrationPending)(m)
+			m.Spec.VMIName = "another"
+		}},
 		"of one that has ended": {vmi: func(v *kubevirtv1.VirtualMachineInstance) {
 			v.Status.Phase = kubevirtv1.Succeeded
 		}, why: "Cannot migrate VMI in finalized state."},
@@ -62,7 +68,7 @@ func TestMigrationsByWhatThereIs(t *testing.T) {
 				Reason: "InterfaceNotLiveMigratable", Message: "it bridges",
 			}}
 		}, why: "Cannot migrate VMI, Reason: InterfaceNotLiveMigratable, Message: it bridges"},
-		"of somebody else": {change: func(m *kubevirtv1.VirtualMachineInstanceMigration) { m.Spec.VMIName = "j" },
+		"of another user": {change: func(m *kubevirtv1.VirtualMachineInstanceMigration) { m.Spec.VMIName = "j" },
 			why: `the VMI "demo/j" does not exist`},
 		"ahead of others": {change: func(m *kubevirtv1.VirtualMachineInstanceMigration) {
 			m.Spec.Priority = new(kubevirtv1.PrioritySystemCritical)
@@ -113,7 +119,9 @@ func TestMigrationsByWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestWhoAskedForAMigrationIsKept(t *testing.T) {
+// TestRecordsUserOfMigration: a new migration gets KubeVirt's label and finalizer, and the annotation names the user of
+// the request, whatever the object says. An update does not change the annotation.
+func TestRecordsUserOfMigration(t *testing.T) {
 	const object = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceMigration", "metadata": {"name": ` +
 		`"m", "namespace": "demo", "annotations": {"virtflow.io/requested-by": "mallory", "a": "b"}}, "spec": ` +
 		`{"vmiName": "i"}}`
@@ -122,12 +130,16 @@ func TestWhoAskedForAMigrationIsKept(t *testing.T) {
 	require.Equal(t, map[string]string{contract.AnnotationRequestedBy: "alice", "a": "b"}, m.Annotations)
 	require.Equal(t, map[string]string{kubevirtv1.MigrationSelectorLabel: "i"}, m.Labels)
 	require.Equal(t, []string{kubevirtv1.VirtualMachineInstanceMigrationFinalizer}, m.Finalizers)
-	made, err := json.Marshal(m)
+	long := mutate[kubevirtv1.VirtualMachineInstanceMigration](t,
+		call{path: PathMutateVMIM, operation: admissionv1.Create},
+		strings.Replace(object, `"vmiName": "i"`, `"vmiName": "`+strings.Repeat("i", 148)+`"`, 1))
+	require.Empty(t, validation.IsValidLabelValue(long.Labels[kubevirtv1.MigrationSelectorLabel]))
+	created, err := json.Marshal(m)
 	require.NoError(t, err)
-	again := mutate[kubevirtv1.VirtualMachineInstanceMigration](t,
-		call{path: PathMutateVMIM, operation: admissionv1.Update, old: string(made), user: "mallory"}, object)
-	require.Equal(t, m.Annotations, again.Annotations)
-	// The api server says for whom it makes one.
+	updated := mutate[kubevirtv1.VirtualMachineInstanceMigration](t,
+		call{path: PathMutateVMIM, operation: admissionv1.Update, old: string(created), user: "mallory"}, object)
+	require.Equal(t, m.Annotations, updated.Annotations)
+	// virtflow's own accounts name the user for whom they create a migration.
 	m = mutate[kubevirtv1.VirtualMachineInstanceMigration](t,
 		call{path: PathMutateVMIM, operation: admissionv1.Create, user: own}, object)
 	require.Equal(t, "mallory", m.Annotations[contract.AnnotationRequestedBy])

@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtflow/virtflow/api/validation"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// mutateVMIRS fills in what is there one way or another, so that users see it, and records who asks.
+// mutateVMIRS fills in the defaults that apply in any case, so that users see them, and records the user.
 func (h *handler) mutateVMIRS(_ context.Context, req admission.Request) admission.Response {
 	set, old, end := h.vmirs.read(req)
 	if end != nil {
@@ -31,7 +31,7 @@ func (h *handler) mutateVMIRS(_ context.Context, req admission.Request) admissio
 		set.Spec.Replicas = &one
 	}
 	switch {
-	case h.own(req):
+	case h.isOwnCall(req):
 	case old == nil:
 		h.recordRequest(req, &set.ObjectMeta, nil, true)
 		requestedGeneration(&set.ObjectMeta, "1")
@@ -44,10 +44,10 @@ func (h *handler) mutateVMIRS(_ context.Context, req admission.Request) admissio
 		}
 		requestedGeneration(&set.ObjectMeta, generation)
 	}
-	return patched(part{"spec", set.Spec}, part{"metadata", set.ObjectMeta})
+	return patchResponse(part{"spec", set.Spec}, part{"metadata", set.ObjectMeta})
 }
 
-// requestedGeneration writes which generation the record of who asked speaks of.
+// requestedGeneration records the generation to which the recorded user belongs.
 func requestedGeneration(object *metav1.ObjectMeta, generation string) {
 	if generation == "" || object.Annotations[contract.AnnotationRequestedBy] == "" {
 		delete(object.Annotations, contract.AnnotationRequestedGeneration)
@@ -66,22 +66,23 @@ func (h *handler) validateVMIRS(ctx context.Context, req admission.Request) admi
 	}
 	cluster, err := h.Cluster(ctx)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	if causes := validation.ReplicaSet(set, cluster); len(causes) > 0 {
-		return refused(causes)
+		return refusal(causes)
 	}
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return admission.Allowed("") // what it asks for is there already
 	}
 	causes, err := setNotRunYet(set, cluster)
 	if err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
-	return answer(causes)
+	return answer(causes, moveWarnings(&set.Spec.Template.ObjectMeta, &set.Spec.Template.Spec, cluster)...)
 }
 
-// setNotRunYet says what of a set's instances is not supported yet, or, if all of it is, what could never start.
+// setNotRunYet returns causes for parts of a set's instances that are not supported yet, or, if there are none, for
+// those that could never start.
 func setNotRunYet(
 	set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaults.Cluster,
 ) ([]metav1.StatusCause, error) {

@@ -9,7 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 const replicaSet = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceReplicaSet", "metadata": {"name": "web", "namespace": "demo"}, "spec": {
@@ -17,7 +17,7 @@ const replicaSet = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInst
 	"template": {"metadata": {"labels": {"app": "web"}}, "spec": {"domain": {"devices": {"disks": [{"name": "root", "disk": {"bus": "virtio"}}]}, "memory": {"guest": "128Mi"}},
 		"volumes": [{"name": "root", "containerDisk": {"image": "guest:v1"}}]}}}}`
 
-func TestAReplicaSetIsCompletedAndThenAccepted(t *testing.T) {
+func TestDefaultsThenAcceptsReplicaSet(t *testing.T) {
 	set := mutate[kubevirtv1.VirtualMachineInstanceReplicaSet](t,
 		call{path: PathMutateVMIRS, operation: admissionv1.Create}, replicaSet)
 	require.EqualValues(t, 1, *set.Spec.Replicas)
@@ -29,7 +29,7 @@ func TestAReplicaSetIsCompletedAndThenAccepted(t *testing.T) {
 	require.True(t, resp.Allowed, "%v", resp.Result)
 }
 
-func TestWhoAskedForAScale(t *testing.T) {
+func TestRecordsUserOfScale(t *testing.T) {
 	change := func(f func(*kubevirtv1.VirtualMachineInstanceReplicaSet)) string {
 		var set kubevirtv1.VirtualMachineInstanceReplicaSet
 		require.NoError(t, json.Unmarshal([]byte(replicaSet), &set))
@@ -61,7 +61,7 @@ func TestWhoAskedForAScale(t *testing.T) {
 	}
 }
 
-func TestReplicaSetsThatAreRefused(t *testing.T) {
+func TestRefusesReplicaSets(t *testing.T) {
 	for name, c := range map[string]struct{ replace, by, field, message string }{
 		"no template": {`"template"`, `"paused": false}}`, "", "spec.template in body is required"},
 		"another selector": {`"matchLabels": {"app": "web"}`, `"matchLabels": {"app": "db"}`, "spec.selector",
@@ -110,7 +110,7 @@ func TestReplicaSetsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestEverythingOfAReplicaSetMayChange(t *testing.T) {
+func TestAllFieldsOfReplicaSetAreMutable(t *testing.T) {
 	for _, change := range [][2]string{
 		{`"selector"`, `"replicas": 7, "paused": true, "selector"`}, {`"128Mi"`, `"256Mi"`},
 		{`{"app": "web"}`, `{"app": "db"}`},

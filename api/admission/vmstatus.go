@@ -9,22 +9,22 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// mutateVMStatus writes who asks into state change requests that somebody puts into a VM's status without the
-// subresources API. Whatever such a request says of it is overwritten; those that were there stay as they were.
+// mutateVMStatus records the user in state change requests that are written into a VM's status without the subresources
+// API. It overwrites what such a request has there; earlier requests stay as they were.
 func (h *handler) mutateVMStatus(_ context.Context, req admission.Request) admission.Response {
-	if h.own(req) || !h.vm.concerns(req.Resource) {
+	if h.isOwnCall(req) || !h.vm.isAbout(req.Resource) {
 		return admission.Allowed("")
 	}
 	vm, old := &kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachine{}
 	if err := json.Unmarshal(req.Object.Raw, vm); err != nil {
-		return bad(err)
+		return badRequest(err)
 	}
 	if len(req.OldObject.Raw) > 0 {
 		if err := json.Unmarshal(req.OldObject.Raw, old); err != nil {
-			return bad(err)
+			return badRequest(err)
 		}
 	}
 	before, changed := slices.Clone(old.Status.StateChangeRequests), false
@@ -49,7 +49,7 @@ func (h *handler) mutateVMStatus(_ context.Context, req admission.Request) admis
 	if !changed {
 		return admission.Allowed("")
 	}
-	return patched(part{"status/stateChangeRequests", vm.Status.StateChangeRequests})
+	return patchResponse(part{"status/stateChangeRequests", vm.Status.StateChangeRequests})
 }
 
 func sameRequest(a, b kubevirtv1.VirtualMachineStateChangeRequest) bool {

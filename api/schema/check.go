@@ -10,17 +10,16 @@ import (
 )
 
 const (
-	// maxFindings bounds what one document can make this package write down.
+	// maxFindings bounds the findings in one document.
 	maxFindings = 1000
-	// MaxItems is how many elements a list of a strict document may have. KubeVirt knows no such limit; no machine has
-	// as many devices.
+	// MaxItems is the longest list in a strict document. KubeVirt has no such limit; no machine has as many devices.
 	MaxItems = 1000
 )
 
-// Check compares a value, as encoding/json decodes it into an any, with a Type, and says in words what is wrong: at
-// most maxFindings findings, each once: of an object first the fields that nobody knows, then what is wrong in the
-// others, then those that are missing; each in the order of the names. Path is where the value is, and elements of
-// lists have their list's path, as with KubeVirt. Strict refuses unknown fields.
+// Check compares a value, as encoding/json decodes it into an any, with a Type, and returns what is wrong with it: at
+// most maxFindings findings, each once. For an object it lists first the unknown fields, then the findings in the
+// others, then the missing ones; each in the order of the names. Path is the path of the value, and elements of lists
+// have their list's path, as in KubeVirt. Strict refuses unknown fields.
 func (t *Type) Check(value any, path string, strict bool) []string {
 	c := checker{strict: strict, seen: map[string]bool{}}
 	c.value(value, &property{Type: t}, path)
@@ -31,7 +30,7 @@ type checker struct {
 	strict bool
 	found  []string
 	seen   map[string]bool
-	// findings, also those that were listed before: what there is a million of is not looked at a million times
+	// tries counts findings, with repeated ones: of a million equal elements only some are checked.
 	tries int
 }
 
@@ -124,9 +123,9 @@ func (c *checker) unknown(object map[string]any, p *property, path string) {
 	}
 }
 
-// fits says whether a value of a JSON type may stand here, and if not, what was wanted and what was given in the words
-// of KubeVirt's validator: it speaks of formats where a type has one, and takes no number for whole that a float64
-// cannot distinguish from its neighbours.
+// fits reports whether a value may have this JSON type, and if not, which types were expected and given, in the words
+// of KubeVirt's validator: it names formats where a type has one, and treats a number as whole only if a float64 can
+// distinguish it from its neighbours.
 func (t *Type) fits(value any, got string) (wanted, given string, ok bool) {
 	whole := got == typeNumber && slices.Contains(t.types, typeInteger) && isWhole(value)
 	if whole || slices.Contains(t.types, got) {

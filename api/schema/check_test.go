@@ -23,7 +23,7 @@ func TestCheck(t *testing.T) {
 		"required field": {`{}`, []string{"spec.template in body is required"}},
 		"null": {`{"running": null, ` + plain + `}`,
 			[]string{`spec.running in body must be of type boolean: "null"`}},
-		"null that may": {`{"template": {"metadata": {"creationTimestamp": null}, "spec": {"domain": ` +
+		"null where allowed": {`{"template": {"metadata": {"creationTimestamp": null}, "spec": {"domain": ` +
 			`{"devices": {}}}}}`, nil},
 		"a time": {`{"template": {"metadata": {"creationTimestamp": "today"}, "spec": {"domain": ` +
 			`{"devices": {}}}}}`, []string{
@@ -32,14 +32,14 @@ func TestCheck(t *testing.T) {
 			`1}}]}}}}}`, []string{`spec.template.spec.domain.devices.disks.disk.bus in body must be of type string: ` +
 			`"number"`}},
 		"a quantity": {`{"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": 1e9}}}}}`, nil},
-		"no quantity": {`{"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": true}}}}}`,
+		"not a quantity": {`{"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": true}}}}}`,
 			[]string{`spec.template.spec.domain.memory.guest in body must be of type string,integer,number: "boolean"`}},
 		"a map": {`{"template": {"spec": {"nodeSelector": {"a": 1}, "domain": {"devices": {}}}}}`,
 			[]string{`spec.template.spec.nodeSelector.a in body must be of type string: "number"`}},
 		"first the unknown": {`{"x": 1, "template": {"spec": {"domain": {}}}}`,
 			[]string{"spec.x in body is a forbidden property",
 				"spec.template.spec.domain.devices in body is required"}},
-		"no name": {`{"template": {"spec": {"domain": {"devices": {"disks": [{}]}}}}}`, nil},
+		"name missing": {`{"template": {"spec": {"domain": {"devices": {"disks": [{}]}}}}}`, nil},
 		"listed once": {`{"template": {"spec": {"domain": {"devices": {}}, "volumes": [{"emptyDisk": {}}, ` +
 			`{"emptyDisk": {}}]}}}`, []string{"spec.template.spec.volumes.emptyDisk.capacity in body is required"}},
 		"a fraction": {`{"template": {"spec": {"domain": {"devices": {}}, ` +
@@ -48,13 +48,13 @@ func TestCheck(t *testing.T) {
 		"too large": {`{"template": {"spec": {"domain": {"devices": {}, "clock": {"utc": {"offsetSeconds": ` +
 			`1e18}}}}}}`, []string{`spec.template.spec.domain.clock.utc.offsetSeconds in body must be of type int32: ` +
 			`"float64"`}},
-		"no number": {`{"template": {"spec": {"domain": {"devices": {}, "cpu": {"cores": "1", "sockets": ` +
+		"not a number": {`{"template": {"spec": {"domain": {"devices": {}, "cpu": {"cores": "1", "sockets": ` +
 			`true}}}}}`, []string{`spec.template.spec.domain.cpu.cores in body must be of type integer: "string"`,
 			`spec.template.spec.domain.cpu.sockets in body must be of type int64: ""`}},
 		"object for text": {`{"template": {"spec": {"domain": {"devices": {}, "memory": {"guest": {"a": 1}}}}}}`,
 			[]string{`spec.template.spec.domain.memory.guest in body must be of type string,integer,number: "object"`,
 				"spec.template.spec.domain.memory.guest.a in body is a forbidden property"}},
-		"no list": {`{"template": {"spec": {"domain": {"devices": {}}}}, "dataVolumeTemplates": [{"spec": ` +
+		"not a list": {`{"template": {"spec": {"domain": {"devices": {}}}}, "dataVolumeTemplates": [{"spec": ` +
 			`{"pvc": {"accessModes": "ReadWriteOnce"}}}]}`,
 			[]string{`spec.dataVolumeTemplates.spec.pvc.accessModes in body must be of type array: "string"`}},
 		"one of few": {`{"template": {"spec": {"tolerations": [{"effect": "Never"}], "domain": ` +

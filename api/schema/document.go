@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// Document is how an object of one kind is written down: what its spec and its status may hold. Metadata is the API
-// server's to check.
+// Document is the schema of one kind: of its spec and its status. The API server checks the metadata.
 type Document struct{ Spec, Status *Type }
 
-// Check says in words what is wrong with an object, as KubeVirt's validator does; nil when nothing is.
+// Check returns what is wrong with an object, in the words of KubeVirt's validator; nil if nothing is.
 func (d Document) Check(object map[string]any) []string {
 	var found []string
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -25,7 +24,7 @@ func (d Document) Check(object map[string]any) []string {
 	return append(found, d.CheckStatus(object)...)
 }
 
-// CheckStatus looks at the status alone, in which unknown fields do not matter.
+// CheckStatus checks the status alone, in which unknown fields do not matter.
 func (d Document) CheckStatus(object map[string]any) []string {
 	if object["status"] == nil {
 		return nil

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// MaxParts is how many parts an object may have.
+// MaxParts is the most parts of an object.
 const MaxParts = 100_000
 
-// Parts is how many parts JSON has at most: commas and opening brackets, those in texts with them. Whatever it is
-// decoded into takes memory for each, so that a few MiB of the smallest would take gigabytes.
+// Parts returns the most parts that JSON can have: commas and opening brackets, including those in texts. A decoder
+// allocates memory for each, so that a few MiB of the smallest would take gigabytes.
 func Parts(raw []byte) (n int) {
 	for _, sep := range []string{",", "{", "["} {
 		n += bytes.Count(raw, []byte(sep))
@@ -17,7 +17,7 @@ func Parts(raw []byte) (n int) {
 	return n
 }
 
-// CheckParts says that JSON has more parts than an object may have. It is asked before anything decodes it.
+// CheckParts returns an error if JSON has too many parts. It is called before the JSON is decoded.
 func CheckParts(raw []byte) error {
 	if Parts(raw) > MaxParts {
 		return fmt.Errorf("the object has more than %d parts", MaxParts)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// JSON types as messages name them.
+// JSON types, as messages name them.
 const (
 	typeObject  = "object"
 	typeArray   = "array"
@@ -28,7 +28,7 @@ const (
 	formatInt64 = "int64"
 )
 
-// Type is what a JSON value may look like. It is read-only once compiled, and safe for concurrent use.
+// Type is the schema of a JSON value. It is read-only once compiled, and safe for concurrent use.
 type Type struct {
 	types    []string // nil: anything
 	format   string
@@ -131,8 +131,8 @@ func (c *compiler) addFields(n *Type, t reflect.Type) {
 	}
 }
 
-// scalar are types of which KubeVirt's schema knows a default, the empty text, zero or false: such a field may be left
-// out.
+// scalar reports whether KubeVirt's schema has a default for the type, the empty text, zero or false: such a field may
+// be left out.
 func scalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.String, reflect.Bool, reflect.Float32, reflect.Float64,
@@ -144,7 +144,7 @@ func scalar(t reflect.Type) bool {
 	}
 }
 
-// nullableTime: the times of conditions may be null, as clients write them that never set one.
+// nullableTime reports whether a field is a time that may be null, as clients write those of conditions without one.
 func nullableTime(t reflect.Type, name string) bool {
 	return strings.HasSuffix(t.Name(), "Condition") && (name == "lastProbeTime" || name == "lastTransitionTime")
 }

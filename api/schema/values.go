@@ -2,7 +2,7 @@ package schema
 
 import "reflect"
 
-// optional are the fields that may be left out although their tags do not say so.
+// optional has the fields that may be left out although their tags do not mark them so.
 func optional() map[string]bool {
 	return map[string]bool{
 		"k8s.io/api/core/v1.TypedLocalObjectReference.apiGroup":            true,
@@ -12,8 +12,7 @@ func optional() map[string]bool {
 	}
 }
 
-// enumerated are the fields of which the values are listed by the schema; other lists are rules, with texts of their
-// own.
+// enumerated has the fields whose values the schema lists; rules, with texts of their own, check other lists.
 func enumerated(t reflect.Type, field string) []string {
 	return enums()[t.Name()+"."+field]
 }

@@ -11,16 +11,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/virtflow/virtflow/api/subresources"
+	"github.com/virtflow/virtflow/internal/certificates"
 	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/internal/process"
 )
 
-// apiServices are the names of the APIServices that send requests here.
+// apiServices returns the names of the APIServices that send requests to this process.
 func apiServices() []string {
 	return []string{"v1." + subresources.Group, "v1alpha3." + subresources.Group}
 }
 
-// temporalClient connects when it is first needed: webhooks are answered without Temporal.
+// temporalClient returns a client that connects on first use: webhooks are answered without Temporal.
 func (o *Options) temporalClient(p *process.Process) (client.Client, error) {
 	options, err := o.Temporal.ClientOptions(p.Log, p.Registry, userAgent)
 	if err != nil {
@@ -33,12 +34,12 @@ func (o *Options) temporalClient(p *process.Process) (client.Client, error) {
 	return temporal, nil
 }
 
-// aggregated makes the API subresources.kubevirt.io.
+// aggregated returns the API subresources.kubevirt.io.
 func (o *Options) aggregated(
 	mgr ctrl.Manager, temporal client.Client, cluster func(context.Context) (defaults.Cluster, error),
-	p *process.Process,
+	expiry certificates.Expiry, p *process.Process,
 ) (*subresources.Service, error) {
-	toGuests, err := o.streams(mgr, p)
+	toGuests, err := o.streams(mgr, expiry, p)
 	if err != nil {
 		return nil, err
 	}
@@ -60,18 +61,18 @@ func (o *Options) aggregated(
 	return service, nil
 }
 
-// subresourceRefusals counts who was not let in.
+// subresourceRefusals counts requests that were rejected before their handler.
 func subresourceRefusals(r prometheus.Registerer) func(int) {
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "virtflow_subresource_refused_total",
-		Help: "Requests to subresources.kubevirt.io that were not let in, by code: who did not come through the " +
-			"front proxy, may not, or asked for no path that there is.",
+		Help: "Rejected requests to subresources.kubevirt.io, by code: the caller is not the front proxy, has no " +
+			"permission, or the path does not exist.",
 	}, []string{"code"})
 	r.MustRegister(refused)
 	return func(code int) { refused.WithLabelValues(strconv.Itoa(code)).Inc() }
 }
 
-// subresourceObserver counts and times the answers of each subresource; streams are not among them.
+// subresourceObserver counts and times the answers of each subresource, except streams.
 func subresourceObserver(r prometheus.Registerer) func(string, int, time.Duration) {
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "virtflow_subresource_duration_seconds",

@@ -16,36 +16,45 @@ import (
 	"github.com/virtflow/virtflow/internal/inflight"
 )
 
-// What reviews may take of this process at once.
+// Limits of the resources that reviews use in this process at once.
 const (
-	// maxReviews is how many are answered at once; each takes a core for some milliseconds.
+	// maxReviews is how many are answered at once; each uses a core for some milliseconds.
 	maxReviews = 32
-	// maxBodies is how much of the bodies of all reviews may be here at once, in bytes, and maxBody how much of one: a
-	// byte more than the library, which says so, takes.
+	// maxBodies bounds the bodies of all reviews in memory, in bytes, and maxBody that of one: a byte more than the
+	// library accepts, which reports the error.
 	maxBodies = 64 << 20
 	maxBody   = 7<<20 + 1
-	// maxParts is how many parts all that are answered at once may have, which take some hundred bytes each when they
-	// are decoded: two reviews of the largest objects, each as it is and as it was.
+	// maxParts bounds the parts of all reviews that are answered at once, which need some hundred bytes each when they
+	// are decoded: two reviews of the largest objects, each with the new and the old object.
 	maxParts = 4 * schema.MaxParts
-	// reviewsEach, bodiesEach and partsEach are the same for one address: any pod can reach this port, and none keeps
-	// the API server from being answered.
-	reviewsEach = maxReviews / 4
-	bodiesEach  = maxBodies / 4
+	// Half of it is for the API servers' addresses: any pod can reach this port, and neither one nor many together may
+	// keep the API server from being answered. reviewsEach, bodiesEach and partsEach bound one other address.
+	othersPart  = 2
+	reviewsEach = maxReviews / othersPart / 4
+	bodiesEach  = maxBodies / othersPart / 2
 	partsEach   = maxParts / 2
-	// reviewWait is how long a review waits for others, in all, before it is turned away: the API server itself gives
-	// up after ten seconds.
+	// reviewWait is how long a review waits for others, in all, before it is refused: the API server itself gives up
+	// after ten seconds.
 	reviewWait = 9 * time.Second
 )
 
 var errBusy = errors.New("too many admission reviews at once")
 
-// bounds keep the memory and the time that reviews take within limits, for all clients and for each address. A client
-// that sends slowly holds what it has sent, and is not among those that are answered.
+// bounds limit the memory and the time that reviews use: for all clients, for each address, and for all addresses
+// together that are no API server's. A client that sends slowly counts with what it has sent, and not among those that
+// are answered.
 type bounds struct {
-	all bound
+	all, others bound
+	isTrusted   func(host string) bool
+	refused     func() // called for each review that gets 429
 
 	mu   sync.Mutex
-	each map[string]*addressBound
+	each map[address]*addressBound
+}
+
+type address struct {
+	host    string
+	trusted bool
 }
 
 type bound struct{ bodies, parts, reviews *semaphore.Weighted }
@@ -54,52 +63,91 @@ func newBound(bodies, parts, reviews int64) bound {
 	return bound{semaphore.NewWeighted(bodies), semaphore.NewWeighted(parts), semaphore.NewWeighted(reviews)}
 }
 
-// addressBound is there while there are requests of its address.
+// addressBound exists while there are requests of its address.
 type addressBound struct {
 	bound
 	requests int
 }
 
-func newBounds() *bounds {
-	return &bounds{all: newBound(maxBodies, maxParts, maxReviews), each: map[string]*addressBound{}}
+func newBounds(isTrusted func(host string) bool, refused func()) *bounds {
+	return &bounds{all: newBound(maxBodies, maxParts, maxReviews),
+		others:    newBound(maxBodies/othersPart, maxParts/othersPart, maxReviews/othersPart),
+		isTrusted: isTrusted, refused: refused, each: map[address]*addressBound{}}
 }
 
-// of is the bound of an address, until done.
-func (bs *bounds) of(address string) (b bound, done func()) {
+// limits are the bounds that apply to one client.
+type limits []bound
+
+func (l limits) bodies() (out []*semaphore.Weighted) {
+	for _, b := range l {
+		out = append(out, b.bodies)
+	}
+	return out
+}
+
+func (l limits) parts() (out []*semaphore.Weighted) {
+	for _, b := range l {
+		out = append(out, b.parts)
+	}
+	return out
+}
+
+func (l limits) reviews() (out []*semaphore.Weighted) {
+	for _, b := range l {
+		out = append(out, b.reviews)
+	}
+	return out
+}
+
+// boundsOf returns the bounds that apply to an address. done ends the request that they are for.
+func (bs *bounds) boundsOf(host string) (l limits, done func()) {
+	from := address{host, bs.isTrusted(host)}
+	own, done := bs.ownBound(from)
+	if from.trusted {
+		return limits{own, bs.all}, done
+	}
+	return limits{own, bs.others, bs.all}, done
+}
+
+// ownBound returns the bound that an address has for itself. It exists until done is called for its last request.
+func (bs *bounds) ownBound(from address) (b bound, done func()) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	a := bs.each[address]
+	a := bs.each[from]
 	if a == nil {
 		a = &addressBound{bound: newBound(bodiesEach, partsEach, reviewsEach)}
-		bs.each[address] = a
+		if from.trusted {
+			a.bound = newBound(maxBodies/trustedPart, maxParts/trustedPart, maxReviews/trustedPart)
+		}
+		bs.each[from] = a
 	}
 	a.requests++
 	return a.bound, func() {
 		bs.mu.Lock()
 		defer bs.mu.Unlock()
 		if a.requests--; a.requests == 0 {
-			delete(bs.each, address)
+			delete(bs.each, from)
 		}
 	}
 }
 
-// handler reads a review before it counts as one that is answered. Whoever exceeds a limit for longer than wait gets
-// 429: the API server reports that it could not ask.
+// handler reads a review before it counts as one that is answered. A client that exceeds a limit for longer than wait
+// gets 429: the API server reports that the webhook failed.
 func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		own, done := bs.of(inflight.Host(r.RemoteAddr))
+		own, done := bs.boundsOf(inflight.Host(r.RemoteAddr))
 		defer done()
-		// A connection that cannot have a deadline is ended by the server's own.
+		// Without support for a deadline, the server's own ends the connection.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		body := &boundedBody{from: http.MaxBytesReader(nil, r.Body, maxBody),
-			limits: []*semaphore.Weighted{own.bodies, bs.all.bodies}, ctx: r.Context(), wait: wait}
+			limits: own.bodies(), ctx: r.Context(), wait: wait}
 		defer body.release()
 		var whole bytes.Buffer
 		_, err := whole.ReadFrom(body)
 		var long *http.MaxBytesError
 		switch {
 		case errors.Is(err, errBusy):
-			tooMany(w, errBusy.Error())
+			bs.refuseBusy(w)
 			return
 		case errors.As(err, &long), err == nil:
 			r.Body = io.NopCloser(&whole)
@@ -108,13 +156,13 @@ func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 			}
 		default:
 			r.Body = io.NopCloser(io.MultiReader(&whole, failed{err}))
-			next.ServeHTTP(w, r) // which says so, and has nothing to review
+			next.ServeHTTP(w, r) // which reports the error, and reviews nothing
 			return
 		}
 		began := time.Now()
-		release, err := acquire(r.Context(), body.wait, 1, own.reviews, bs.all.reviews)
+		release, err := acquire(r.Context(), body.wait, 1, own.reviews()...)
 		if err != nil {
-			tooMany(w, errBusy.Error())
+			bs.refuseBusy(w)
 			return
 		}
 		defer release()
@@ -123,9 +171,9 @@ func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 			http.Error(w, fmt.Sprintf("the review has more than %d parts", partsEach), http.StatusRequestEntityTooLarge)
 			return
 		}
-		release, err = acquire(r.Context(), body.wait-time.Since(began), parts, own.parts, bs.all.parts)
+		release, err = acquire(r.Context(), body.wait-time.Since(began), parts, own.parts()...)
 		if err != nil {
-			tooMany(w, errBusy.Error())
+			bs.refuseBusy(w)
 			return
 		}
 		defer release()
@@ -133,7 +181,13 @@ func (bs *bounds) handler(next http.Handler, wait time.Duration) http.Handler {
 	})
 }
 
-// acquire takes n of each limit, or of none.
+// refuseBusy answers a request that exceeds a bound, and counts it.
+func (bs *bounds) refuseBusy(w http.ResponseWriter) {
+	bs.refused()
+	tooMany(w, errBusy.Error())
+}
+
+// acquire acquires n of each limit, or of none.
 func acquire(
 	ctx context.Context, wait time.Duration, n int64, limits ...*semaphore.Weighted,
 ) (release func(), err error) {
@@ -155,12 +209,13 @@ func acquire(
 	}, nil
 }
 
-// boundedBody reads a body, and counts what has come against limits: who has sent nothing holds nothing.
+// boundedBody reads a body, and counts received bytes against limits: a client that has sent nothing counts with
+// nothing.
 type boundedBody struct {
 	from   io.Reader
 	limits []*semaphore.Weighted
 	ctx    context.Context
-	wait   time.Duration // what is left of it
+	wait   time.Duration // the remaining time
 	held   int64
 }
 
@@ -186,7 +241,7 @@ func (b *boundedBody) release() {
 	}
 }
 
-// failed is the rest of a body that did not come.
+// failed is the rest of a body that could not be read.
 type failed struct{ err error }
 
 // Read implements io.Reader.

@@ -13,15 +13,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/virtflow/virtflow/api/admission"
 	"github.com/virtflow/virtflow/api/subresources"
 )
 
-// TestReviewsAtOnceAreLimited: the others wait, and are refused after a while.
-func TestReviewsAtOnceAreLimited(t *testing.T) {
+// TestLimitsConcurrentReviews: the others wait, and are refused after a while.
+func TestLimitsConcurrentReviews(t *testing.T) {
 	entered, leave := make(chan struct{}, 2*reviewsEach), make(chan struct{})
-	s := httptest.NewServer(newBounds().handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b := newBounds(none, func() {})
+	s := httptest.NewServer(b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		entered <- struct{}{}
 		<-leave
 		_, _ = io.Copy(w, r.Body)
@@ -45,10 +47,10 @@ func TestReviewsAtOnceAreLimited(t *testing.T) {
 	require.Equal(t, "200 again", post(t, s.URL, strings.NewReader("again")))
 }
 
-// TestAnAddressTakesNothingFromOthers: each has limits of its own, below those for all.
-func TestAnAddressTakesNothingFromOthers(t *testing.T) {
+// TestLimitsReviewsOfAddress: each has limits of its own, below those for all.
+func TestLimitsReviewsOfAddress(t *testing.T) {
 	entered, leave := make(chan struct{}, reviewsEach), make(chan struct{})
-	b := newBounds()
+	b := newBounds(none, func() {})
 	slow := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		entered <- struct{}{}
 		<-leave
@@ -77,8 +79,8 @@ func TestAnAddressTakesNothingFromOthers(t *testing.T) {
 	}
 	require.Empty(t, b.each, "nothing is kept of an address that asks for nothing")
 
-	// Nor do its bodies.
-	own, done := b.of("10.0.0.1")
+	// The same for its bodies.
+	own, done := b.ownBound(address{host: "10.0.0.1"})
 	require.NoError(t, own.bodies.Acquire(t.Context(), bodiesEach))
 	require.Equal(t, "429 too many admission reviews at once\n", review(quick, one, strings.NewReader("x")))
 	require.Equal(t, "200 x", review(quick, other, strings.NewReader("x")))
@@ -88,9 +90,9 @@ func TestAnAddressTakesNothingFromOthers(t *testing.T) {
 	done()
 }
 
-// TestPartsAreLimited: what is small, and large once it is decoded, waits for its like.
-func TestPartsAreLimited(t *testing.T) {
-	b := newBounds()
+// TestLimitsParts: a review that is small, but large once it is decoded, waits for others like it.
+func TestLimitsParts(t *testing.T) {
+	b := newBounds(none, func() {})
 	quick := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
 	}), short)
@@ -99,7 +101,7 @@ func TestPartsAreLimited(t *testing.T) {
 		strings.Repeat("{},", partsEach/2)+"{}")))
 	most := strings.Repeat("{},", partsEach/2)
 	require.Equal(t, "200 "+most, review(quick, one, strings.NewReader(most)))
-	own, done := b.of("10.0.0.1")
+	own, done := b.ownBound(address{host: "10.0.0.1"})
 	defer done()
 	require.True(t, own.parts.TryAcquire(partsEach-2))
 	require.Equal(t, "200 {},", review(quick, one, strings.NewReader("{},")))
@@ -109,7 +111,56 @@ func TestPartsAreLimited(t *testing.T) {
 	require.Equal(t, "429 too many admission reviews at once\n", review(quick, other, strings.NewReader("{},{")))
 }
 
-// short is a wait for what does not come.
+// none trusts no address.
+func none(string) bool { return false }
+
+// TestOthersTogetherLeaveTheAPIServerHalf: other callers together leave the API server half of the bounds of reviews,
+// however many addresses they have.
+func TestOthersTogetherLeaveTheAPIServerHalf(t *testing.T) {
+	b := newBounds(func(host string) bool { return host == "10.0.0.100" }, func() {})
+	quick := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}), short)
+	take := func(n int64, of ...*semaphore.Weighted) (times int) {
+		for {
+			if _, err := acquire(t.Context(), time.Millisecond, n, of...); err != nil {
+				return times
+			}
+			times++
+		}
+	}
+	reviews, bodies := 0, 0
+	for i := range 8 {
+		l, done := b.boundsOf("10.0.0." + strconv.Itoa(i))
+		defer done()
+		reviews += take(1, l.reviews()...)
+		bodies += take(1<<20, l.bodies()...)
+	}
+	require.Equal(t, []int{maxReviews / 2, maxBodies / 2 >> 20}, []int{reviews, bodies})
+	require.Equal(t, "429 too many admission reviews at once\n", review(quick, "10.0.0.50:1", strings.NewReader("x")))
+	require.Equal(t, "200 x", review(quick, "10.0.0.100:1", strings.NewReader("x")), "an API server's")
+}
+
+// TestAPIServersAddressTakesHalf: the address of an API server gets at most half, because callers behind NAT may share
+// it: another API server gets the rest.
+func TestAPIServersAddressTakesHalf(t *testing.T) {
+	refused := 0
+	b := newBounds(func(string) bool { return true }, func() { refused++ })
+	quick := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	}), short)
+	l, done := b.boundsOf("10.0.0.100")
+	defer done()
+	for range maxReviews / 2 {
+		_, err := acquire(t.Context(), short, 1, l.reviews()...)
+		require.NoError(t, err)
+	}
+	require.Equal(t, "429 too many admission reviews at once\n", review(quick, "10.0.0.100:1", strings.NewReader("x")))
+	require.Equal(t, "200 x", review(quick, "10.0.0.101:1", strings.NewReader("x")))
+	require.Equal(t, 1, refused)
+}
+
+// short is how long a test waits for an event that must not happen.
 const short = 10 * time.Millisecond
 
 func review(h http.Handler, from string, body io.Reader) string {
@@ -120,15 +171,14 @@ func review(h http.Handler, from string, body io.Reader) string {
 	return strconv.Itoa(w.Code) + " " + w.Body.String()
 }
 
-// TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer: whoever reaches the port may call the others, whose answer is
-// all that comes of them.
-func TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer(t *testing.T) {
+// TestOnlyAPIServerCallsWebhooksWithEffects: unauthenticated callers may call the others, which only answer.
+func TestOnlyAPIServerCallsWebhooksWithEffects(t *testing.T) {
 	handlers := map[string]http.Handler{}
 	for path := range admission.Handlers(admission.Options{}) {
 		handlers[path] = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	}
 	mux := http.NewServeMux()
-	register(mux, handlers, func(r *http.Request) (subresources.User, error) {
+	register(mux, handlers, none, func() {}, func(r *http.Request) (subresources.User, error) {
 		if name := r.Header.Get("X-Remote-User"); name != "" {
 			return subresources.User{Name: name}, nil
 		}
@@ -158,9 +208,9 @@ func TestOnlyTheAPIServerCallsWebhooksThatDoMoreThanAnswer(t *testing.T) {
 	}
 }
 
-// TestWhoSendsNothingHoldsNothing: what has come counts, whatever a header promises.
-func TestWhoSendsNothingHoldsNothing(t *testing.T) {
-	b := newBounds()
+// TestCountsOnlyReceivedBytes: only received bytes count, whatever the header announces.
+func TestCountsOnlyReceivedBytes(t *testing.T) {
+	b := newBounds(none, func() {})
 	h := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
 	}), reviewWait)
@@ -186,7 +236,7 @@ func TestWhoSendsNothingHoldsNothing(t *testing.T) {
 	require.Equal(t, "abc", w.Body.String())
 }
 
-// stepped is a body that comes step by step.
+// stepped is a body that arrives step by step.
 type stepped struct {
 	reading chan<- struct{}
 	send    <-chan []byte
@@ -213,9 +263,9 @@ func post(t *testing.T, url string, body io.Reader) string {
 	return resp.Status[:4] + string(text)
 }
 
-// TestBodiesCountAsTheyCome, and no longer once they are answered, whole or not.
-func TestBodiesCountAsTheyCome(t *testing.T) {
-	b := newBounds()
+// TestCountsBodiesAsTheyArrive: bodies, complete or not, count as they arrive, until the request is answered.
+func TestCountsBodiesAsTheyArrive(t *testing.T) {
+	b := newBounds(none, func() {})
 	h := b.handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		if err != nil {
@@ -240,7 +290,7 @@ func TestBodiesCountAsTheyCome(t *testing.T) {
 		require.True(t, b.all.bodies.TryAcquire(maxBodies), name)
 		b.all.bodies.Release(maxBodies)
 	}
-	// Nothing is left for another.
+	// The limit is reached.
 	require.NoError(t, b.all.bodies.Acquire(context.Background(), maxBodies))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x")))

@@ -1,2 +1,2 @@
-// Package server puts the api server process together: configuration, certificates, webhook server, health and metrics.
+// Package server assembles the api server process: configuration, certificates, webhook server, health and metrics.
 package server

@@ -9,20 +9,25 @@ import (
 	"github.com/virtflow/virtflow/internal/inflight"
 )
 
-// limitedHandler answers 429 to requests beyond a limit for all, and one for each address. Those of the front proxy do
-// not count: the API server limits what it sends on.
+// limitedHandler answers 429 to requests beyond the limits. Those of the front proxy do not count: the API server
+// limits the requests that it forwards.
 type limitedHandler struct {
 	http.Handler
-	limit      inflight.Limit
-	max, each  int
+	inFlight   inflight.Limit
+	limit      int
+	quotas     func(host string) []inflight.Quota
 	frontProxy func(*tls.ConnectionState) bool
+	trusted    *trusted
 	refused    prometheus.Counter
 }
 
 // ServeHTTP implements http.Handler.
 func (h *limitedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.TLS == nil || !h.frontProxy(r.TLS) {
-		release, err := h.limit.Acquire(h.max, inflight.Quota{Owner: inflight.Host(r.RemoteAddr), Max: h.each})
+	host := inflight.Host(r.RemoteAddr)
+	if r.TLS != nil && h.frontProxy(r.TLS) {
+		h.trusted.add(host) // a connection may last
+	} else {
+		release, err := h.inFlight.Acquire(h.limit, h.quotas(host)...)
 		if err != nil {
 			h.refused.Inc()
 			tooMany(w, "too many requests at once")
@@ -33,7 +38,7 @@ func (h *limitedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
-// tooMany answers 429, and ends the connection: what is left of the body is not read.
+// tooMany answers 429, and ends the connection: the rest of the body is not read.
 func tooMany(w http.ResponseWriter, text string) {
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close")

@@ -2,13 +2,15 @@ package server
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/pflag"
 
+	"github.com/virtflow/virtflow/api/subresources/streams"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 )
 
-// Options are the flags of the api server.
+// Options has the flags of the api server.
 type Options struct {
 	Kubeconfig      string
 	Namespace       string
@@ -18,10 +20,14 @@ type Options struct {
 	Webhooks        string
 	ServiceAccounts []string
 	Temporal        temporalclient.Options
-	// AccessSecret and NodeAccessSecret keep the certificates between this process and the node workers.
+	// AccessSecret and NodeAccessSecret have the certificates between this process and the node workers.
 	AccessSecret     string
 	NodeAccessSecret string
 	NodeWorker       string
+	// APIServerAddresses are addresses and CIDRs from which API servers call, besides those that they publish.
+	APIServerAddresses []string
+	// StreamOrigins are the hosts whose pages may open streams.
+	StreamOrigins []string
 }
 
 // AddFlags registers the flags of o.
@@ -45,17 +51,24 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 		"name of the Secret with the nodes' certificate; it must exist, empty at first")
 	f.StringVar(&o.NodeWorker, "node-worker", "virtflow-node-worker",
 		"label app.kubernetes.io/name of the node workers' pods")
+	f.StringSliceVar(&o.APIServerAddresses, "api-server-addresses", nil,
+		"addresses and CIDRs from which API servers call webhooks, where these are neither in EndpointSlice "+
+			"default/kubernetes nor those of the front proxy: with konnectivity its agents'")
+	f.StringSliceVar(&o.StreamOrigins, "stream-origins", streams.DefaultOrigins(),
+		"hosts whose web pages may open consoles, screens and forwarded ports, such as that of a web UI; '*': any")
 }
 
 func (o *Options) check() error {
 	switch {
 	case o.Namespace == "":
-		return errors.New("--namespace is empty: give the namespace that virtflow runs in")
+		return errors.New("--namespace is empty: give the namespace in which virtflow runs")
 	case o.Port < 1 || o.Port > 65535:
-		return errors.New("--port is not between 1 and 65535")
-	default:
-		return nil
+		return errors.New("--port must be from 1 to 65535")
 	}
+	if _, err := parsePrefixes(o.APIServerAddresses); err != nil {
+		return fmt.Errorf("--api-server-addresses: %w", err)
+	}
+	return nil
 }
 
 func (o *Options) ownUsers() []string {

@@ -14,27 +14,27 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 const (
-	// reporters is how many reports are on their way to Temporal at once. All of one workflow go by one of them, in
-	// their order.
+	// reporters is how many reports are sent to Temporal at once. One of them sends all reports of a workflow, in
+	// order.
 	reporters = 4
-	// reportQueue is how many reports wait for one of them: enough for a collection of some thousand objects.
+	// reportQueue is how many reports may wait for one of them: enough for a collection of some thousand objects.
 	reportQueue = 1024
-	// reportPatience is how long one is tried, and reportPause lies between two tries, each of which the SDK repeats
-	// for some seconds. While Temporal is away the others wait in their queues, as do the deletions that they are
-	// about.
+	// reportPatience is how long a report is tried, and reportPause the time between two attempts, each of which the
+	// SDK repeats for some seconds. While Temporal is away the other reports wait in their queues, as do the deletions
+	// of their objects.
 	reportPatience = 5 * time.Minute
 	reportPause    = time.Second
-	// reportDrain is how long a process that ends goes on sending what is queued.
+	// reportDrain is how long a process that shuts down continues to send queued reports.
 	reportDrain = 3 * time.Second
 )
 
-// reports signals workflows behind the answers to the requests that are reported: no request waits for it. A report
-// that finds its queue full, or that Temporal does not take, is dropped and counted: the workflow then takes a deletion
-// to be the doing of whoever changed the object last. It is safe for concurrent use.
+// reports signals workflows after the answers to the requests that are reported: no request waits for it. A report that
+// finds its queue full, or that Temporal does not accept, is dropped and counted: the workflow then attributes the
+// deletion to the user who changed the object last. It is safe for concurrent use.
 type reports struct {
 	temporal client.Client
 	log      zerolog.Logger
@@ -61,7 +61,7 @@ const (
 	droppedAbsent = "no-workflow"
 )
 
-// newReports begins to send reports; close ends that.
+// newReports starts to send reports; close ends that.
 func newReports(temporal client.Client, log zerolog.Logger, r prometheus.Registerer) *reports {
 	out := &reports{temporal: temporal, log: log, dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "virtflow_reports_dropped_total",
@@ -70,7 +70,7 @@ func newReports(temporal client.Client, log zerolog.Logger, r prometheus.Registe
 	r.MustRegister(out.dropped, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "virtflow_reports_queued",
 		Help: "Reports of who deletes or scales an object that wait to be sent to its workflow.",
-	}, out.queued))
+	}, out.queueLength))
 	for _, reason := range []string{droppedFull, droppedEnding, droppedFailed, droppedAbsent} {
 		out.dropped.WithLabelValues(reason)
 	}
@@ -105,7 +105,8 @@ func (r *reports) Report(workflow string, what contract.RequestReport) {
 	}
 }
 
-func (r *reports) queued() float64 {
+// queueLength returns how many reports wait in all queues, for the metric.
+func (r *reports) queueLength() float64 {
 	n := 0
 	for _, queue := range r.queues {
 		n += len(queue)
@@ -113,14 +114,14 @@ func (r *reports) queued() float64 {
 	return float64(n)
 }
 
-// signal sends a report, again and again while Temporal may yet take it.
+// signal sends a report, and repeats it while another attempt may succeed.
 func (r *reports) signal(o report) {
 	ctx, cancel := context.WithTimeout(r.ctx, reportPatience)
 	defer cancel()
 	var err error
 	_ = wait.PollUntilContextCancel(ctx, reportPause, true, func(ctx context.Context) (bool, error) {
 		err = r.temporal.SignalWorkflow(ctx, o.workflow, "", contract.SignalReportRequest, o.RequestReport)
-		return err == nil || lasts(err), nil
+		return err == nil || isPermanent(err), nil
 	})
 	if err == nil {
 		return
@@ -135,12 +136,12 @@ func (r *reports) signal(o report) {
 	}
 	r.dropped.WithLabelValues(reason).Inc()
 	r.log.WithLevel(level).Err(err).Str("workflow_id", o.workflow).Str("operation", string(o.Operation)).
-		Msg("who asked is not recorded")
+		Msg("failed to report user of request to workflow")
 }
 
-// lasts says that trying again would be answered with the same error.
-func lasts(err error) bool {
-	switch serviceerror.ToStatus(err).Code() { //nolint:exhaustive // all others may pass
+// isPermanent reports whether another attempt would get the same error.
+func isPermanent(err error) bool {
+	switch serviceerror.ToStatus(err).Code() {
 	case codes.NotFound, codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		return true
 	default:
@@ -148,7 +149,7 @@ func lasts(err error) bool {
 	}
 }
 
-// close takes no more reports, and returns when all that are queued have been sent, or dropped after some time.
+// close accepts no more reports, and returns when all queued ones have been sent, or dropped after some time.
 func (r *reports) close(limit time.Duration) {
 	r.closing.Lock()
 	if !r.closed {

@@ -13,10 +13,10 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// signals is Temporal as far as reports know it. It takes one after next says so, or gives up with the context.
+// signals is a fake of Temporal. It accepts a signal when next permits it, or gives up with the context.
 type signals struct {
 	client.Client
 	registry *prometheus.Registry
@@ -50,7 +50,7 @@ func (s *signals) SignalWorkflow(ctx context.Context, workflow, _, name string, 
 	return nil
 }
 
-// dropped is how many reports the process says that it dropped for a reason.
+// dropped returns how many reports the process has counted as dropped for a reason.
 func (s *signals) dropped(reason string) float64 {
 	families, err := s.registry.Gather()
 	require.NoError(s.t, err)
@@ -76,9 +76,9 @@ func newSignals(t *testing.T) (*signals, *reports) {
 	return s, r
 }
 
-// TestNoRequestWaitsForAReport, though Temporal takes none; those of one workflow arrive in their order, also at the
-// end.
-func TestNoRequestWaitsForAReport(t *testing.T) {
+// TestRequestsDoNotWaitForReports: requests do not wait for reports even while Temporal accepts none; the reports of
+// one workflow arrive in order, also at shutdown.
+func TestRequestsDoNotWaitForReports(t *testing.T) {
 	s, r := newSignals(t)
 	want := map[string][]int{}
 	for i := range 40 {
@@ -87,7 +87,7 @@ func TestNoRequestWaitsForAReport(t *testing.T) {
 			want[workflow] = append(want[workflow], i)
 		}
 	}
-	// Nothing has been taken so far, and nobody has waited: a signal lasts until the channel is closed.
+	// No signal has been accepted so far, and no request has waited: a signal lasts until the channel is closed.
 	require.Empty(t, s.got)
 	close(s.next)
 	r.close(time.Minute)
@@ -97,8 +97,9 @@ func TestNoRequestWaitsForAReport(t *testing.T) {
 	require.EqualValues(t, 1, s.dropped(droppedEnding), "what comes too late is counted")
 }
 
-// TestReportsBeyondTheQueueAreDropped and counted, and nobody waits for them either.
-func TestReportsBeyondTheQueueAreDropped(t *testing.T) {
+// TestDropsReportsBeyondQueue: reports that the queue cannot hold are dropped and counted, and requests do not wait for
+// them.
+func TestDropsReportsBeyondQueue(t *testing.T) {
 	s, r := newSignals(t)
 	const more = 10
 	for range reportQueue + 1 + more { // one is on its way, perhaps
@@ -111,8 +112,8 @@ func TestReportsBeyondTheQueueAreDropped(t *testing.T) {
 	require.EqualValues(t, reportQueue+1+more, float64(len(s.got["vm/demo/a"]))+dropped)
 }
 
-// TestTheEndComesInTime, though Temporal does not answer; what is given up is counted.
-func TestTheEndComesInTime(t *testing.T) {
+// TestCloseIsBounded: closing takes a bounded time even if Temporal does not answer; dropped reports are counted.
+func TestCloseIsBounded(t *testing.T) {
 	s, r := newSignals(t)
 	for range 50 {
 		r.Report("vm/demo/a", contract.RequestReport{})
@@ -122,8 +123,8 @@ func TestTheEndComesInTime(t *testing.T) {
 	require.EqualValues(t, 50, s.dropped(droppedEnding))
 }
 
-// TestAReportIsTriedAgain while Temporal is away, and what comes after it for the same workflow waits.
-func TestAReportIsTriedAgain(t *testing.T) {
+// TestRetriesReport: a report is retried while Temporal is unavailable; later reports of the same workflow wait.
+func TestRetriesReport(t *testing.T) {
 	s, r := newSignals(t)
 	s.fail = []error{serviceerror.NewUnavailable("away"), context.DeadlineExceeded}
 	for i := range 2 {
@@ -134,8 +135,9 @@ func TestAReportIsTriedAgain(t *testing.T) {
 	require.Equal(t, map[string][]int{"vm/demo/a": {0, 1}}, s.got)
 }
 
-// TestAReportThatNobodyTakesIsCounted, and not tried again: the workflow has ended, or the server calls it invalid.
-func TestAReportThatNobodyTakesIsCounted(t *testing.T) {
+// TestCountsRejectedReport: a report is counted and not retried when the workflow has ended or the server rejects the
+// report as invalid.
+func TestCountsRejectedReport(t *testing.T) {
 	s, r := newSignals(t)
 	s.fail = []error{serviceerror.NewNotFound("none"), serviceerror.NewInvalidArgument("too large")}
 	for range 3 {

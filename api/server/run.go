@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -23,6 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/virtflow/virtflow/api/admission"
@@ -48,7 +50,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return err
 	}
-	// The libraries' own progress reports are of no interest to whoever runs this.
+	// The libraries' own progress messages are left out.
 	libraries := p.Log.Level(max(p.Log.GetLevel(), zerolog.WarnLevel))
 	logger := zerologr.New(&libraries)
 	klog.SetLogger(logger)
@@ -68,12 +70,14 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
+	expiry := certificates.NewExpiry(p.Registry)
 	rotator := certificates.NewRotator(mgr.GetClient(), certificates.Options{
 		Secret:             types.NamespacedName{Namespace: o.Namespace, Name: o.Secret},
 		Service:            o.Service,
 		MutatingWebhooks:   o.Webhooks,
 		ValidatingWebhooks: o.Webhooks,
 		APIServices:        apiServices(),
+		Expiry:             expiry,
 	}, p.Log)
 	if err := rotator.SetUp(mgr); err != nil {
 		return err
@@ -85,17 +89,20 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	sent := newReports(temporal, p.Log, p.Registry)
 	defer sent.close(reportDrain) // after the last review has been answered
 	cluster := o.clusterReader(mgr.GetClient())
-	aggregated, err := o.aggregated(mgr, temporal, cluster, p)
+	aggregated, err := o.aggregated(mgr, temporal, cluster, expiry, p)
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
+	https := newServer("", o.Port, Limits{}, mux, rotator.Certificate, aggregated.FromFrontProxy, p.Log)
+	if err := o.trust(mgr, https.trusted); err != nil {
+		return err
+	}
 	register(mux, admission.Handlers(admission.Options{
 		Cluster: cluster, OwnUsers: o.ownUsers(), Controllers: o.ownUsers(), Observe: observer(p.Registry),
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Reports: sent,
-	}), aggregated.Authenticate)
-	mux.Handle("/", aggregated) // whatever is no webhook
-	https := newServer("", o.Port, Limits{}, mux, rotator.Certificate, aggregated.FromFrontProxy, p.Log)
+	}), https.trusted.has, https.refused.WithLabelValues("review").Inc, aggregated.Authenticate)
+	mux.Handle("/", aggregated) // everything except webhooks
 	p.Registry.MustRegister(https.refused)
 	if err := mgr.Add(https); err != nil {
 		return fmt.Errorf("setting up the HTTPS server: %w", err)
@@ -113,10 +120,22 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	return nil
 }
 
+// trust configures the trusted addresses of API servers: those of the flag, and those that they publish.
+func (o *Options) trust(mgr ctrl.Manager, t *trusted) (err error) {
+	if t.given, err = parsePrefixes(o.APIServerAddresses); err != nil {
+		return err
+	}
+	follow := manager.RunnableFunc(func(ctx context.Context) error { return t.follow(ctx, mgr.GetCache()) })
+	if err := mgr.Add(follow); err != nil {
+		return fmt.Errorf("setting up the watch of the API servers' addresses: %w", err)
+	}
+	return nil
+}
+
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionregistrationv1.AddToScheme,
-		authorizationv1.AddToScheme, kubevirtv1.AddToScheme} {
+		authorizationv1.AddToScheme, discoveryv1.AddToScheme, kubevirtv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("registering types: %w", err)
 		}
@@ -124,19 +143,21 @@ func newScheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// cacheOptions narrow every watch to the one object that is needed, which is also all that RBAC permits.
+// cacheOptions restrict every watch to the needed object, which is also all that RBAC permits.
 func (o *Options) cacheOptions() cache.Options {
 	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 	here := func(name string) cache.ByObject {
 		return cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: named(name)}}}
 	}
-	// Two objects, which no field selector names together; of the others nothing is kept but the name.
+	// Two objects, which no field selector can name together; of the others only the name is kept.
 	services := cache.ByObject{Transform: forgetOthers(apiServices())}
-	proxy := subresources.FrontProxyConfig
+	proxy, apiServers := subresources.FrontProxyConfig, apiServerSlice()
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		certificates.NewAPIService(""): services,
 		&corev1.ConfigMap{}: {
 			Namespaces: map[string]cache.Config{proxy.Namespace: {FieldSelector: named(proxy.Name)}}},
+		&discoveryv1.EndpointSlice{}: {
+			Namespaces: map[string]cache.Config{apiServers.Namespace: {FieldSelector: named(apiServers.Name)}}},
 		&corev1.Secret{}:       here(o.Secret),
 		&kubevirtv1.KubeVirt{}: here(settings.ObjectName),
 		&admissionregistrationv1.MutatingWebhookConfiguration{}:   {Field: named(o.Webhooks)},
@@ -144,7 +165,7 @@ func (o *Options) cacheOptions() cache.Options {
 	}}
 }
 
-// forgetOthers keeps of objects that are none of those names no more than a cache needs.
+// forgetOthers keeps of objects with other names no more than a cache needs.
 func forgetOthers(names []string) func(any) (any, error) {
 	return func(in any) (any, error) {
 		o, ok := in.(*unstructured.Unstructured)
@@ -158,7 +179,7 @@ func forgetOthers(names []string) func(any) (any, error) {
 	}
 }
 
-// clusterReader reads the configuration object from the cache; without one KubeVirt's defaults hold.
+// clusterReader reads the configuration object from the cache; without one KubeVirt's defaults apply.
 func (o *Options) clusterReader(c client.Reader) func(context.Context) (defaults.Cluster, error) {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: settings.ObjectName}
 	return func(ctx context.Context) (defaults.Cluster, error) {

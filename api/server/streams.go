@@ -15,11 +15,14 @@ import (
 	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
-// streams makes the handlers that lead to guests, with the certificates by which nodes know this process.
-func (o *Options) streams(mgr ctrl.Manager, p *process.Process) (subresources.Streams, error) {
+// streams returns the handlers of streams to guests, with the certificates by which nodes authenticate this process.
+func (o *Options) streams(
+	mgr ctrl.Manager, expiry certificates.Expiry, p *process.Process,
+) (subresources.Streams, error) {
 	names := certificates.AccessOptions{
-		Own:   types.NamespacedName{Namespace: o.Namespace, Name: o.AccessSecret},
-		Nodes: types.NamespacedName{Namespace: o.Namespace, Name: o.NodeAccessSecret},
+		Own:    types.NamespacedName{Namespace: o.Namespace, Name: o.AccessSecret},
+		Nodes:  types.NamespacedName{Namespace: o.Namespace, Name: o.NodeAccessSecret},
+		Expiry: expiry,
 	}
 	secrets, err := certificates.WatchSecrets(mgr, names.Own, names.Nodes)
 	if err != nil {
@@ -31,12 +34,14 @@ func (o *Options) streams(mgr ctrl.Manager, p *process.Process) (subresources.St
 	}
 	all := streams.New(streams.Options{
 		Log: p.Log, Registry: p.Registry, Lookup: subresources.Lookup{Reader: mgr.GetAPIReader()},
+		Origins: o.StreamOrigins,
 		Nodes: &streams.Nodes{
 			Reader: mgr.GetAPIReader(), Namespace: o.Namespace, Label: o.NodeWorker, Client: access.Client,
 			Port: wire.Port,
 		},
 	})
-	// The server waits for answers, but not for streams: a process that ends closes them, and the client opens another.
+	// The server waits for answers, but not for streams: a process that shuts down closes them, and the client opens
+	// another.
 	ending := manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
 		all.Close()

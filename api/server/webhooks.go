@@ -13,44 +13,47 @@ import (
 )
 
 const (
-	// bodyTimeout is how long a client may take to send the body of a review.
+	// bodyTimeout is the time that a client has to send the body of a review.
 	bodyTimeout = 10 * time.Second
-	// apiServerUser is who the API server is to itself: its calls of the webhooks that it reaches through its own
-	// aggregation layer are this user's.
+	// apiServerUser is the API server's own user, with which it calls the webhooks that it reaches through its
+	// aggregation layer.
 	apiServerUser = "system:apiserver"
-	// aggregatedPath is where it reaches them.
+	// aggregatedPath is the path of these webhooks.
 	aggregatedPath = "/apis/" + subresources.Group + "/v1/admission"
 )
 
-// NewWebhooks makes the HTTPS server for handlers by path, without asking who calls. Host "" is every address. The
-// certificate is asked for at every handshake, so that a new one is used at once. A body may be 7 MiB, which the
-// handlers see to, and must come within bodyTimeout; how many are answered at once is bounded.
+// NewWebhooks returns the HTTPS server for handlers by path, without authentication. Host "" is every address. It gets
+// the certificate at every handshake, so that a new one is used at once. A body may have 7 MiB, which the handlers
+// check, and must arrive within bodyTimeout; the number of concurrent answers is bounded.
 func NewWebhooks(
 	host string, port int, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),
 	handlers map[string]http.Handler,
 ) *Server {
 	mux := http.NewServeMux()
-	b := newBounds()
+	none := func(*tls.ConnectionState) bool { return false }
+	s := newServer(host, port, Limits{}, mux, certificate, none, zerolog.Nop())
+	b := newBounds(s.trusted.has, s.refused.WithLabelValues("review").Inc)
 	for path, h := range handlers {
 		mux.Handle(path, b.handler(h, reviewWait))
 	}
-	nobody := func(*tls.ConnectionState) bool { return false }
-	return newServer(host, port, Limits{}, mux, certificate, nobody, zerolog.Nop())
+	return s
 }
 
-// register serves the webhooks. Anybody may call those whose answer is all that comes of them. The others are called
-// through the API server's aggregation layer, as one of its own requests: whose they are says authenticate.
+// register registers the webhooks. Unauthenticated callers may call those that only answer. The others are called
+// through the API server's aggregation layer, as one of its own requests: authenticate returns the user.
 func register(
-	mux *http.ServeMux, handlers map[string]http.Handler, authenticate func(*http.Request) (subresources.User, error),
+	mux *http.ServeMux, handlers map[string]http.Handler, isTrusted func(host string) bool, refused func(),
+	authenticate func(*http.Request) (subresources.User, error),
 ) {
-	b := newBounds()
+	b := newBounds(isTrusted, refused)
 	for path, h := range handlers {
 		if !slices.Contains(admission.AuthenticatedPaths(), path) {
 			mux.Handle(path, b.handler(h, reviewWait))
 			continue
 		}
-		// Only the API server comes this far, and what one of these takes keeps none of the others from being answered.
-		mux.Handle(aggregatedPath+path, onlyTheAPIServer(newBounds().handler(h, reviewWait), authenticate))
+		// Only authenticated calls of the API server come this far, and they share no limit with the others.
+		own := newBounds(isTrusted, refused)
+		mux.Handle(aggregatedPath+path, onlyTheAPIServer(own.handler(h, reviewWait), authenticate))
 	}
 }
 
@@ -62,7 +65,7 @@ func onlyTheAPIServer(next http.Handler, authenticate func(*http.Request) (subre
 			subresources.Fail(w, err)
 		case user.Name != apiServerUser:
 			subresources.Fail(w, &subresources.Plain{Code: http.StatusForbidden,
-				Text: "only the API server asks for reviews"})
+				Text: "only the API server may request reviews"})
 		default:
 			next.ServeHTTP(w, r)
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/virtflow/virtflow/api/subresources"
 )
 
-// TestOnlyTheFrontProxyIsBelieved: headers without its certificate say nothing, whoever sends them.
-func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
+// TestTrustsOnlyFrontProxy: headers without its certificate are ignored.
+func TestTrustsOnlyFrontProxy(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyHalted, nil)
 	other := newAuthority(t).client(t, "front-proxy-client", nil)
@@ -50,8 +50,8 @@ func TestOnlyTheFrontProxyIsBelieved(t *testing.T) {
 	require.Equal(t, 202, r.do("PUT", path, "").code)
 }
 
-// TestTheFrontProxysCAIsFollowed: it is replaced while the process runs.
-func TestTheFrontProxysCAIsFollowed(t *testing.T) {
+// TestFollowsFrontProxyCA: it is replaced while the process runs.
+func TestFollowsFrontProxyCA(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyHalted, nil)
 	const path = "virtualmachines/web/expand-spec"
@@ -66,11 +66,11 @@ func TestTheFrontProxysCAIsFollowed(t *testing.T) {
 	require.Equal(t, 200, r.do("GET", path, "").code)
 	config.Data["requestheader-client-ca-file"] = ""
 	require.NoError(t, r.client.Update(t.Context(), config))
-	require.Equal(t, 503, r.do("GET", path, "").code, "without a CA nobody can be believed")
+	require.Equal(t, 503, r.do("GET", path, "").code, "without a CA no caller can be authenticated")
 }
 
-// TestWhatIsAskedOfRBAC: the whole path of the subresource, and nothing beyond it.
-func TestWhatIsAskedOfRBAC(t *testing.T) {
+// TestAccessReviews: RBAC is asked about the whole path of the subresource, and nothing beyond it.
+func TestAccessReviews(t *testing.T) {
 	r := newRig(t)
 	r.allow = func(authorizationv1.SubjectAccessReviewSpec) bool { return false }
 	for path, want := range map[string]authorizationv1.ResourceAttributes{
@@ -113,7 +113,8 @@ func TestWhatIsAskedOfRBAC(t *testing.T) {
 	require.Empty(t, r.asked)
 }
 
-// TestUnknownPathsAreDenied before anybody is asked, or answered with 404 to those who may.
+// TestUnknownPathsAreDenied: an unknown path is denied before an access review, or answered with 404 to users who are
+// authorized.
 func TestUnknownPathsAreDenied(t *testing.T) {
 	r := newRig(t)
 	for _, path := range []string{
@@ -136,7 +137,7 @@ func TestUnknownPathsAreDenied(t *testing.T) {
 	require.Equal(t, 405, r.do("DELETE", "virtualmachineinstances/web/pause", "").code)
 }
 
-// TestDiscoveryIsOpen: anybody may read what there is.
+// TestDiscoveryIsOpen: unauthenticated callers may use discovery.
 func TestDiscoveryIsOpen(t *testing.T) {
 	r := newRig(t)
 	get := func(path string, into any) answer {
@@ -211,7 +212,7 @@ func TestDiscoveryIsOpen(t *testing.T) {
 	require.Equal(t, 500, get("/healthz", nil).code)
 }
 
-// TestBodiesAreBounded: in size, and in what they may be.
+// TestBodiesAreBounded: the size of a body and its content are bounded.
 func TestBodiesAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyHalted, nil)

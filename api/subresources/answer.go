@@ -27,8 +27,8 @@ type Plain struct {
 // Error is the text.
 func (p *Plain) Error() string { return p.Text }
 
-// AsPlain answers err with its own text, but as plain text and always with code 500: KubeVirt's way for what it reads
-// from a guest.
+// AsPlain returns an error that is answered as plain text and with code 500: KubeVirt's way for errors of reads from a
+// guest.
 func AsPlain(err error) error {
 	if err == nil {
 		return nil
@@ -36,23 +36,23 @@ func AsPlain(err error) error {
 	return &Plain{Code: http.StatusInternalServerError, Text: err.Error()}
 }
 
-// VMNotFound is KubeVirt's 404 for a VirtualMachine.
+// VMNotFound returns KubeVirt's 404 for a VirtualMachine.
 func VMNotFound(name string) error { return apierrors.NewNotFound(vmResource, name) }
 
-// VMINotFound is KubeVirt's 404 for a VirtualMachineInstance.
+// VMINotFound returns KubeVirt's 404 for a VirtualMachineInstance.
 func VMINotFound(name string) error { return apierrors.NewNotFound(vmiResource, name) }
 
-// VMConflict is KubeVirt's 409 for a VirtualMachine that is in the wrong state.
+// VMConflict returns KubeVirt's 409 for a VirtualMachine that is in the wrong state.
 func VMConflict(name, why string) error {
 	return apierrors.NewConflict(vmResource, name, errors.New(why))
 }
 
-// VMIConflict is KubeVirt's 409 for a VirtualMachineInstance that is in the wrong state.
+// VMIConflict returns KubeVirt's 409 for a VirtualMachineInstance that is in the wrong state.
 func VMIConflict(name, why string) error {
 	return apierrors.NewConflict(vmiResource, name, errors.New(why))
 }
 
-// NotYet is the 501 of what virtflow cannot do yet; text is a whole sentence that says so.
+// NotYet returns the 501 for what virtflow does not support yet; text is a whole sentence with the reason.
 func NotYet(text string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: metav1.StatusReason("NotImplemented"),
@@ -60,24 +60,24 @@ func NotYet(text string) error {
 	}}
 }
 
-// Unavailable is the 503 of what cannot be done at the moment; text is a whole sentence that says why.
+// Unavailable returns the 503 for what cannot be done at the moment; text is a whole sentence with the reason.
 func Unavailable(text string) error { return apierrors.NewServiceUnavailable(text) }
 
-// UnavailableFor is the 503 of what was not done and may be asked for again after some seconds. Clients of Kubernetes
-// do so by themselves, so it is only for what has certainly not been begun.
+// UnavailableFor returns the 503 for a request that may be repeated after some seconds. Clients of Kubernetes repeat it
+// by themselves, so it is only for requests of which nothing has been carried out.
 func UnavailableFor(text string, seconds int) error {
 	err := apierrors.NewServiceUnavailable(text)
 	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds)}
 	return err
 }
 
-// Fail answers with an error. It does nothing useful after the answer has begun.
+// Fail answers with an error. It has no effect after the answer has begun.
 func Fail(w http.ResponseWriter, err error) {
 	var plain *Plain
 	if errors.As(err, &plain) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(plain.Code)
-		_, _ = w.Write([]byte(plain.Text)) //nolint:errcheck // whoever asked has gone
+		_, _ = w.Write([]byte(plain.Text))
 		return
 	}
 	status := statusOf(err)
@@ -104,5 +104,5 @@ func statusOf(err error) metav1.Status {
 func JSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) //nolint:errcheck // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(v)
 }

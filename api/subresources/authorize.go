@@ -11,7 +11,7 @@ import (
 // Reviews asks the API server, by SubjectAccessReview, whether a user may do something.
 type Reviews struct{ Client client.Client }
 
-// Allowed answers, and says why not.
+// Allowed reports whether the user may, and returns the reason if not.
 func (r Reviews) Allowed(
 	ctx context.Context, u User, attributes authorizationv1.ResourceAttributes,
 ) (bool, string, error) {
@@ -23,8 +23,8 @@ func (r Reviews) Allowed(
 		User: u.Name, UID: u.UID, Groups: u.Groups, Extra: extra, ResourceAttributes: &attributes,
 	}}
 	if err := r.Client.Create(ctx, review); err != nil {
-		return false, "", fmt.Errorf("asking whether %s may %s %s/%s: %w", u.Name, attributes.Verb, attributes.Resource,
-			attributes.Subresource, err)
+		return false, "", fmt.Errorf("reviewing whether %s may %s %s/%s: %w", u.Name, attributes.Verb,
+			attributes.Resource, attributes.Subresource, err)
 	}
 	if review.Status.Allowed && !review.Status.Denied {
 		return true, "", nil

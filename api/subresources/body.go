@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// largestOptions is far above what any options say.
+// largestOptions is far above the size of any options.
 const largestOptions = 64 << 10
 
-// read reads a body whole, of so many bytes at most; its time is bounded.
+// read reads a whole body of at most so many bytes; its time is bounded.
 func read(r *Request, largest int64) ([]byte, error) {
 	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, largest))
 	var large *http.MaxBytesError
@@ -36,25 +36,26 @@ func decode(r *Request, into any) error {
 		return err
 	}
 	if data[0] != '{' {
-		// An anchor would let few bytes stand for many.
+		// An anchor would expand few bytes to many.
 		if bytes.ContainsRune(data, '&') {
-			return unreadable(errors.New("'&' is not taken in YAML"))
+			return unreadableBody(errors.New("'&' is not taken in YAML"))
 		}
 		if data, err = yaml.YAMLToJSON(data); err != nil {
-			return unreadable(err)
+			return unreadableBody(err)
 		}
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return unreadable(err)
+		return unreadableBody(err)
 	}
 	return nil
 }
 
-func unreadable(err error) error {
+// unreadableBody returns KubeVirt's error for a body that cannot be decoded.
+func unreadableBody(err error) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("Can not unmarshal Request body to struct, error: %v", err))
 }
 
-// dryRun says whether nothing is to be written, or refuses what is no dry run directive.
+// dryRun reports whether nothing must be written, and returns an error for an unknown dry run directive.
 func dryRun(directives []string) (bool, error) {
 	for _, d := range directives {
 		if d != metav1.DryRunAll {

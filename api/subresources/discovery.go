@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtflow/virtflow/contract"
 )
 
-// serveOpen lists what anybody who reaches this process may read: what the API is, and that it is well.
+// serveOpen registers the paths for unauthenticated callers: discovery, versions and health.
 func (s *Service) serveOpen() error {
 	group := metav1.APIGroup{
 		TypeMeta:         metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"},
@@ -22,16 +24,16 @@ func (s *Service) serveOpen() error {
 	}
 	const apis = "/apis"
 	s.open = map[string]http.HandlerFunc{
-		apis: constant(metav1.APIGroupList{
+		apis: serveJSON(metav1.APIGroupList{
 			TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{group},
 		}),
-		apis + "/" + Group: constant(group),
+		apis + "/" + Group: serveJSON(group),
 	}
 	paths := []string{apis, apis + "/" + Group}
 	for _, v := range versions() {
 		base := apis + "/" + Group + "/" + v
 		for path, h := range map[string]http.HandlerFunc{
-			"":                        constant(s.resources(v)),
+			"":                        serveJSON(s.resources(v)),
 			"/version":                s.version,
 			"/guestfs":                guestfs,
 			"/healthz":                s.healthz,
@@ -47,11 +49,12 @@ func (s *Service) serveOpen() error {
 	return s.serveOpenAPI(paths)
 }
 
-func constant(v any) http.HandlerFunc {
+// serveJSON returns a handler that always answers with this value.
+func serveJSON(v any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { JSON(w, http.StatusOK, v) }
 }
 
-// resources is the discovery document of one version. Like KubeVirt's it names no verbs: kubectl does not list
+// resources returns the discovery document of one version. As in KubeVirt it names no verbs: kubectl does not list
 // subresources.
 func (s *Service) resources(version string) metav1.APIResourceList {
 	list := metav1.APIResourceList{
@@ -64,11 +67,8 @@ func (s *Service) resources(version string) metav1.APIResourceList {
 	return list
 }
 
-// compatibleWith is the KubeVirt whose API this is.
-const compatibleWith = "v1.9.0"
-
-// gitVersion is a semantic version, which KubeVirt's clients compare with their own: that of the API, with this build's
-// as its metadata.
+// gitVersion returns a semantic version, which KubeVirt's clients compare with their own: that of the API, with this
+// build's as its metadata.
 func (s *Service) gitVersion() string {
 	build := strings.Map(func(c rune) rune {
 		switch {
@@ -78,12 +78,12 @@ func (s *Service) gitVersion() string {
 		return '-'
 	}, s.Version)
 	if build = strings.Trim(build, "."); build == "" {
-		return compatibleWith + "+virtflow"
+		return contract.KubeVirtVersion + "+virtflow"
 	}
-	return compatibleWith + "+virtflow." + build
+	return contract.KubeVirtVersion + "+virtflow." + build
 }
 
-// version answers like KubeVirt.
+// version answers as KubeVirt does.
 func (s *Service) version(w http.ResponseWriter, _ *http.Request) {
 	JSON(w, http.StatusOK, map[string]string{
 		"gitVersion": s.gitVersion(), "gitCommit": "", "gitTreeState": "", "buildDate": "",
@@ -91,7 +91,7 @@ func (s *Service) version(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// guestfs refuses like a KubeVirt that does not know its own images: virtflow has no image with libguestfs.
+// guestfs refuses as a KubeVirt without known images does: virtflow has no image with libguestfs.
 func guestfs(w http.ResponseWriter, _ *http.Request) {
 	JSON(w, http.StatusInternalServerError, map[string]any{
 		"guestfs": map[string]string{"status": "failed", "error": "virtflow has no libguestfs image"},
@@ -104,7 +104,7 @@ func noProfiler(what string) http.HandlerFunc {
 	}
 }
 
-// healthz says whether the API server is reached, by reading what every request needs.
+// healthz is a health check of the API server: it reads what every request needs.
 func (s *Service) healthz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), clusterTimeout)
 	defer cancel()

@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FrontProxyConfig is the ConfigMap in which the API server says how to know its front proxy.
+// FrontProxyConfig is the ConfigMap with which the API server describes its front proxy.
 var FrontProxyConfig = types.NamespacedName{Namespace: "kube-system", Name: "extension-apiserver-authentication"}
 
-// User is who asked, as the front proxy says.
+// User is the user of a request, as the front proxy reports it.
 type User struct {
 	Name   string
 	UID    string
@@ -31,11 +31,11 @@ type User struct {
 	Extra  map[string][]string
 }
 
-// FrontProxy believes identities that come with the front proxy's certificate, and no others: it judges them by the
-// library of all aggregated API servers. It follows changes of its ConfigMap, and is safe for concurrent use.
+// FrontProxy accepts identities only with the front proxy's certificate, by the library of all aggregated API servers.
+// It follows changes of its ConfigMap, and is safe for concurrent use.
 type FrontProxy struct {
-	// Reader reads the ConfigMap; from a cache, for it is asked at each request. (The library's own controller would
-	// watch it a second time.)
+	// Reader reads the ConfigMap from a cache, because each request needs it. (The library's own controller would watch
+	// it a second time.)
 	Reader client.Reader
 
 	mu      sync.Mutex
@@ -43,22 +43,22 @@ type FrontProxy struct {
 	parsed  *frontProxy
 }
 
-// frontProxy is what the ConfigMap makes.
+// frontProxy has the authenticators that the ConfigMap describes.
 type frontProxy struct {
-	// known is who shows the front proxy's certificate, and identity what such a client says of a user.
+	// known checks the front proxy's certificate, and identity reads the user from such a client's headers.
 	known, identity authenticator.Request
 }
 
-// errUnauthenticated is KubeVirt's word for a request that does not come through the front proxy.
+// errUnauthenticated is KubeVirt's error for a request that does not come through the front proxy.
 var errUnauthenticated = &Plain{Code: http.StatusUnauthorized, Text: "request is not authenticated"}
 
-// Identify says who is behind a request, or a Plain error with code 401. It takes what says so off the request.
+// Identify returns the user of a request, or a Plain error with code 401. It removes the identity headers.
 func (f *FrontProxy) Identify(r *http.Request) (User, error) {
 	config, err := f.config(r.Context())
 	if err != nil {
-		return User{}, Unavailable("Who asks cannot be verified: " + err.Error() + ".")
+		return User{}, Unavailable("The user cannot be verified: " + err.Error() + ".")
 	}
-	if !shows(config.known, r.TLS) {
+	if !hasValidCertificate(config.known, r.TLS) {
 		return User{}, errUnauthenticated
 	}
 	said, ok, err := config.identity.AuthenticateRequest(r)
@@ -72,18 +72,19 @@ func (f *FrontProxy) Identify(r *http.Request) (User, error) {
 	return User{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra()}, nil
 }
 
-// Knows says whether a client has shown the front proxy's certificate.
+// Knows reports whether a client has presented the front proxy's certificate.
 func (f *FrontProxy) Knows(ctx context.Context, state *tls.ConnectionState) bool {
 	config, err := f.config(ctx)
-	return err == nil && shows(config.known, state)
+	return err == nil && hasValidCertificate(config.known, state)
 }
 
-func shows(known authenticator.Request, state *tls.ConnectionState) bool {
+// hasValidCertificate reports whether the connection has a client certificate that the authenticator accepts.
+func hasValidCertificate(known authenticator.Request, state *tls.ConnectionState) bool {
 	_, ok, err := known.AuthenticateRequest(&http.Request{TLS: state})
 	return ok && err == nil
 }
 
-// config is the ConfigMap as it is now, parsed again only when it has changed.
+// config returns the current ConfigMap, parsed again only when it has changed.
 func (f *FrontProxy) config(ctx context.Context) (*frontProxy, error) {
 	m := &corev1.ConfigMap{}
 	if err := f.Reader.Get(ctx, FrontProxyConfig, m); err != nil {
@@ -115,9 +116,9 @@ func parseFrontProxy(data map[string]string) (*frontProxy, error) {
 		into     *headerrequest.StaticStringSlice
 		fallback string
 	}{
-		{"requestheader-allowed-names", &names, ""}, // common names; none: any
+		{"requestheader-allowed-names", &names, ""}, // common names; empty: any
 		{"requestheader-username-headers", &user, "X-Remote-User"},
-		{"requestheader-uid-headers", &uid, ""}, // a front proxy that does not know it does not strip it either
+		{"requestheader-uid-headers", &uid, ""}, // no default: an older front proxy does not remove it
 		{"requestheader-group-headers", &group, "X-Remote-Group"},
 		{"requestheader-extra-headers-prefix", &extra, "X-Remote-Extra-"},
 	} {
@@ -132,12 +133,12 @@ func parseFrontProxy(data map[string]string) (*frontProxy, error) {
 			*f.into = append(*f.into, f.fallback)
 		}
 	}
-	anybody := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+	anonymous := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		return &authenticator.Response{}, true, nil
 	})
 	return &frontProxy{
 		known: x509request.NewDynamicCAVerifier(
-			func() (x509.VerifyOptions, bool) { return verify, true }, anybody, names),
+			func() (x509.VerifyOptions, bool) { return verify, true }, anonymous, names),
 		identity: headerrequest.NewDynamic(user, uid, group, extra),
 	}, nil
 }

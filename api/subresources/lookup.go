@@ -16,13 +16,13 @@ import (
 // clusterTimeout bounds one call to the API server.
 const clusterTimeout = 10 * time.Second
 
-// Lookup reads the objects that requests are about, as they are now.
+// Lookup reads the current objects that requests are about.
 type Lookup struct {
 	// Reader must not be a cache: this process watches no virtual machines.
 	Reader client.Reader
 }
 
-// VM answers with a VirtualMachine, or with KubeVirt's error.
+// VM returns a VirtualMachine, or KubeVirt's error.
 func (l Lookup) VM(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachine, error) {
 	vm := &kubevirtv1.VirtualMachine{}
 	err := l.get(ctx, namespace, name, vm)
@@ -35,7 +35,7 @@ func (l Lookup) VM(ctx context.Context, namespace, name string) (*kubevirtv1.Vir
 	return vm, nil
 }
 
-// VMI answers with a VirtualMachineInstance, or with KubeVirt's error.
+// VMI returns a VirtualMachineInstance, or KubeVirt's error.
 func (l Lookup) VMI(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachineInstance, error) {
 	vmi := &kubevirtv1.VirtualMachineInstance{}
 	err := l.get(ctx, namespace, name, vmi)
@@ -48,8 +48,8 @@ func (l Lookup) VMI(ctx context.Context, namespace, name string) (*kubevirtv1.Vi
 	return vmi, nil
 }
 
-// InstanceOf answers with the instance of a VirtualMachine, or with KubeVirt's error. An instance that only has its
-// name is none of its.
+// InstanceOf returns the instance of a VirtualMachine, or KubeVirt's error. An instance that only has its name is not
+// its own.
 func (l Lookup) InstanceOf(ctx context.Context, namespace, name string) (*kubevirtv1.VirtualMachineInstance, error) {
 	vm, err := l.VM(ctx, namespace, name)
 	if err != nil {
@@ -62,15 +62,15 @@ func (l Lookup) InstanceOf(ctx context.Context, namespace, name string) (*kubevi
 	if err != nil {
 		return nil, err
 	}
-	if !belongs(vmi, vm) {
+	if !isOwnedBy(vmi, vm) {
 		return nil, apierrors.NewInternalError(
 			fmt.Errorf("unable to retrieve vmi [%s] for vm: it is another owner's", name))
 	}
 	return vmi, nil
 }
 
-// belongs says whether an instance is a VM's, and does not only have its name.
-func belongs(vmi *kubevirtv1.VirtualMachineInstance, vm *kubevirtv1.VirtualMachine) bool {
+// isOwnedBy reports whether an instance is owned by a VM, and does not only have its name.
+func isOwnedBy(vmi *kubevirtv1.VirtualMachineInstance, vm *kubevirtv1.VirtualMachine) bool {
 	return slices.ContainsFunc(vmi.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == vm.UID })
 }
 

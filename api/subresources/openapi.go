@@ -12,7 +12,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// serveOpenAPI offers the description of the API in both of its versions, and the list of all paths.
+// serveOpenAPI registers the description of the API in both of its versions, and the list of all paths.
 func (s *Service) serveOpenAPI(paths []string) error {
 	v2 := handler.NewOpenAPIService(s.describe(versions()))
 	mux := opened{s}
@@ -24,27 +24,27 @@ func (s *Service) serveOpenAPI(paths []string) error {
 		paths = append(paths, "/openapi/v3/"+group)
 	}
 	if err := v3.RegisterOpenAPIV3VersionedService("/openapi/v3", mux); err != nil {
-		return fmt.Errorf("offering the OpenAPI description: %w", err)
+		return fmt.Errorf("registering the OpenAPI description: %w", err)
 	}
 	paths = append(paths, "/healthz", "/openapi/v2", "/openapi/v3")
-	s.open[""] = constant(map[string][]string{"paths": paths})
+	s.open[""] = serveJSON(map[string][]string{"paths": paths})
 	return nil
 }
 
-// opened has kube-openapi's handlers served beside the rest of what is open.
+// opened registers kube-openapi's handlers among the open paths.
 type opened struct{ s *Service }
 
-// Handle serves one path.
+// Handle registers one path.
 func (o opened) Handle(path string, h http.Handler) { o.s.open[path] = h.ServeHTTP }
 
-// HandlePrefix serves the description of each version, which are all the paths that there are below the prefix.
+// HandlePrefix registers the description of each version, which are all the paths below the prefix.
 func (o opened) HandlePrefix(prefix string, h http.Handler) {
 	for _, v := range versions() {
 		o.s.open[prefix+"apis/"+Group+"/"+v] = h.ServeHTTP
 	}
 }
 
-// describe writes the table of routes down as OpenAPI v2.
+// describe returns the table of routes as OpenAPI v2.
 func (s *Service) describe(versions []string) *spec.Swagger {
 	swagger := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger: "2.0",
@@ -65,7 +65,7 @@ func (s *Service) describe(versions []string) *spec.Swagger {
 	return swagger
 }
 
-// templates are the paths of a route, each with the names of what stands in braces.
+// templates returns the paths of a route, each with the names of its path parameters.
 func (r Route) templates(version string) map[string][]string {
 	path := "/apis/" + Group + "/" + version + "/namespaces/{namespace}/" + r.Resource
 	names := []string{"namespace"}
@@ -123,7 +123,7 @@ func (r Route) describe(version string, parameters []string) spec.PathItem {
 	return spec.PathItem{PathItemProps: spec.PathItemProps{Get: operation}}
 }
 
-// bodies say which kind of object a request carries.
+// bodies returns the kind of object that a request carries.
 func bodies() map[string]string {
 	const vm, vmi = virtualMachines + "/", virtualMachineInstances + "/"
 	return map[string]string{
@@ -142,7 +142,7 @@ func bodies() map[string]string {
 
 func definition(kind string) string { return "v1." + kind }
 
-// definitions are the kinds that requests carry; KubeVirt's names.
+// definitions returns the kinds that requests carry, under KubeVirt's names.
 func definitions() spec.Definitions {
 	text, flag, number, object := *spec.StringProperty(), *spec.BoolProperty(), *spec.Int64Property(),
 		spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}

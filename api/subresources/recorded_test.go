@@ -18,10 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// recorded is one request to KubeVirt's API server, and what that answered.
+// recorded is one request to KubeVirt's API server, and its answer.
 type recorded struct {
 	Title    string          `json:"title"`
 	Method   string          `json:"method"`
@@ -51,8 +51,8 @@ func readRecorded(t *testing.T, name string) []recorded {
 	return all
 }
 
-// scene makes what was there when a request was recorded: one run of requests, in which machines started and stopped
-// meanwhile.
+// scene makes the objects that existed when a request was recorded: one run of requests, in which machines started and
+// stopped meanwhile.
 func (r *rig) scene(c recorded) {
 	const always, halted, manual, rerun, once = kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted,
 		kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce
@@ -94,8 +94,6 @@ func (r *rig) scene(c recorded) {
 		})
 		if made {
 			r.vmi(name, phase, func(v *kubevirtv1.VirtualMachineInstance) {
-				v.OwnerReferences = []metav1.OwnerReference{
-					*metav1.NewControllerRef(r.getVM(name), kubevirtv1.VirtualMachineGroupVersionKind)}
 				v.Spec.TerminationGracePeriodSeconds = new(int64(0))
 				v.Status.NodeName = "kwok-node-1"
 			})
@@ -107,16 +105,17 @@ func (r *rig) scene(c recorded) {
 	})
 }
 
-// leastCompared is how many of the recorded cases have to be compared: with fewer the file is not the whole one, or too
-// much is taken apart.
+// leastCompared is the least number of recorded cases that must be compared: with fewer the file is incomplete, or too
+// many are skipped.
 const leastCompared = 74
 
-// unsupported are the subresources that this project does not serve yet. What KubeVirt refuses of them is compared all
-// the same.
+// unsupported are the subresources that this project does not serve yet. KubeVirt's refusals of them are compared
+// nevertheless.
 func unsupported() []string { return []string{"addvolume"} }
 
-// apart says why a case is not compared: what asks a node (those of the recording were simulated, and no agent answered
-// on them), what this project cannot do yet, and what differs on purpose. Its own answer does not decide that.
+// apart returns why a case is not compared: requests to a node (those of the recording were simulated, and no agent
+// answered on them), features that this project does not support yet, and intended differences. Its own answer does not
+// decide that.
 func apart(c recorded) string {
 	switch {
 	case strings.Contains(string(c.Response), "No virt-handler on node"),
@@ -189,7 +188,7 @@ func TestRecordedCases(t *testing.T) {
 		x := rows[kind]
 		fmt.Fprintf(&b, "  %-64s %3d cases %3d apart %3d codes %3d answers\n", kind, x.cases, x.apart, x.codes, x.texts)
 	}
-	figures.Print(t, "%s", b.String())
+	suite.PrintFigures(t, "%s", b.String())
 	require.GreaterOrEqual(t, total.cases-total.apart, leastCompared, "hardly anything was compared")
 	require.Empty(t, differ, strings.Join(differ, "\n"))
 }

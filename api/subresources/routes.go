@@ -16,22 +16,22 @@ const (
 // Route is one path: /apis/subresources.kubevirt.io/VERSION/namespaces/NAMESPACE/Resource/NAME/Subresource.
 type Route struct {
 	Resource    string
-	Subresource string // "" for what belongs to a namespace
+	Subresource string // "" for a request about a namespace
 	Method      string
 	Handler     Handler
-	// LeastRest and MostRest are how many parts may follow in the path. They are no part of what RBAC is asked about.
+	// LeastRest and MostRest bound the number of further path segments. They are not part of the access review.
 	LeastRest, MostRest int
-	// Stream is not ended after a time, and its body is not bounded here.
+	// Stream has no time limit, and its body is not bounded here.
 	Stream bool
-	// Success is the code of an answer when all is well: 200 if it is 0, and 101 for streams.
+	// Success is the code of a successful answer: 0 means 200, or 101 for streams.
 	Success int
 	// Produces is the type of that answer, if it is not JSON.
 	Produces string
-	// Query are the parameters that may stand in the query.
+	// Query has the parameters that the query may have.
 	Query []string
 }
 
-// success is the code of an answer when all is well.
+// success returns the code of a successful answer.
 func (r Route) success() int {
 	switch {
 	case r.Success != 0:
@@ -43,7 +43,7 @@ func (r Route) success() int {
 	}
 }
 
-// path is the route as RBAC and discovery name it.
+// path returns the route as RBAC and discovery name it.
 func (r Route) path() string {
 	if r.Subresource == "" {
 		return r.Resource
@@ -51,14 +51,14 @@ func (r Route) path() string {
 	return r.Resource + "/" + r.Subresource
 }
 
-// Streams are handlers of package streams, and of what is read from a guest; nil is answered with 501.
+// Streams has the handlers of package streams, and of reads from a guest; nil is answered with 501.
 type Streams struct {
 	Console, VNC, Screenshot, USBRedir, VSOCK Handler
 	PortForwardVM, PortForwardVMI             Handler
 	GuestOSInfo, UserList, FilesystemList     Handler
 }
 
-// table lists every route there is. RBAC's verb follows from the method: GET is get, PUT is update.
+// table returns all routes. RBAC's verb follows from the method: GET is get, PUT is update.
 func (s *Service) table() []Route {
 	const vm, vmi, get, put = virtualMachines, virtualMachineInstances, http.MethodGet, http.MethodPut
 	st := s.Streams
@@ -111,7 +111,7 @@ func (s *Service) table() []Route {
 	}
 }
 
-// orUnsupported stands in for a handler that this build does not have.
+// orUnsupported replaces a handler that this build does not have.
 func orUnsupported(h Handler) Handler {
 	if h != nil {
 		return h

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,51 +22,51 @@ import (
 const (
 	// largestObject is Kubernetes' own limit of a request.
 	largestObject = 3 << 20
-	// bodyTimeout is how long a client may take to send one.
+	// bodyTimeout is the time that a client has to send a body.
 	bodyTimeout = 10 * time.Second
-	// longestCall bounds everything but streams.
+	// longestCall bounds all requests except streams.
 	longestCall = 60 * time.Second
 )
 
 // Group is the API group that is served.
 const Group = "subresources.kubevirt.io"
 
-// versions that are served, the preferred one first.
+// versions returns the served versions, the preferred one first.
 func versions() []string { return []string{"v1", "v1alpha3"} }
 
-// Handler answers one request that has been authorised. What it returns is answered by Fail, unless the answer has
-// begun.
+// Handler answers one authorised request. Fail answers the error that it returns, unless the answer has begun.
 type Handler func(w http.ResponseWriter, r *Request) error
 
-// Request is one request with what is known of it.
+// Request is one request with the facts about it.
 type Request struct {
 	*http.Request
 	User      User
 	Namespace string
-	Name      string   // "" for what belongs to a namespace
-	Rest      []string // what follows the subresource, for example port and protocol
+	Name      string   // "" for a request about a namespace
+	Rest      []string // path segments after the subresource, for example port and protocol
 }
 
-// Options are what the API needs of the rest of the process.
+// Options has the parts of the process on which the API depends.
 type Options struct {
-	// Reader reads objects as they are now, not from a cache.
+	// Reader reads current objects, not from a cache.
 	Reader client.Reader
 	// Client writes, and asks for SubjectAccessReviews.
 	Client client.Client
 	// FrontProxy reads the front proxy's ConfigMap, from a cache.
 	FrontProxy client.Reader
-	// Cluster answers with the cluster's configuration.
+	// Cluster returns the cluster's configuration.
 	Cluster func(context.Context) (defaults.Cluster, error)
-	// Entities does operations on running instances, through their workflows.
+	// Entities carries out operations on running instances, through their workflows.
 	Entities Entities
-	// Streams are the handlers of what is not answered at once.
+	// Streams has the handlers of requests that are not answered at once.
 	Streams Streams
-	// Version is that of this build.
+	// Version is the version of this build.
 	Version string
 	Log     zerolog.Logger
-	// Refused gets the code of each request that was not let in. It may be nil.
+	// Refused is called with the code of each request that was rejected before its handler. It may be nil.
 	Refused func(code int)
-	// Observe gets each request: "resource/subresource", code, how long it took. Streams are not timed. It may be nil.
+	// Observe is called with each request: "resource/subresource", code, duration. Streams are not timed. It may be
+	// nil.
 	Observe func(route string, code int, took time.Duration)
 }
 
@@ -77,13 +78,14 @@ type Service struct {
 	reviews  Reviews
 	routes   map[string]Route // by resource/subresource
 	open     map[string]http.HandlerFunc
-	sampler  zerolog.Sampler // of lines about who was not let in
+	sampler  zerolog.Sampler // of log lines about rejected requests
 	document schema.Document // of a VirtualMachine
-	// expanding are the parts of the VirtualMachines that are expanded at once: each takes some hundred bytes.
+	// expanding bounds the total size of the VirtualMachines that are expanded at once: each byte takes some hundred
+	// bytes.
 	expanding *semaphore.Weighted
 }
 
-// New makes the API.
+// New returns the API.
 func New(o Options) (*Service, error) {
 	s := &Service{sampler: &zerolog.BurstSampler{Burst: 10, Period: 10 * time.Second}, Options: o,
 		Lookup: Lookup{Reader: o.Reader}, proxy: &FrontProxy{Reader: o.FrontProxy}, reviews: Reviews{Client: o.Client},
@@ -100,7 +102,7 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// ServeHTTP answers.
+// ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	path := strings.TrimRight(r.URL.Path, "/")
@@ -119,7 +121,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, req, err := s.admit(r, path)
 	if err != nil {
 		Fail(seen, err)
-		s.turnedAway(r, seen.code, err)
+		s.recordRejected(r, seen.code, err)
 		return
 	}
 	if !route.Stream {
@@ -127,25 +129,25 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		req.Request = r.WithContext(ctx)
 		// A server that cannot set the deadline (a test's recorder) reads without one.
-		_ = http.NewResponseController(w).SetReadDeadline(began.Add(bodyTimeout)) //nolint:errcheck // see above
+		_ = http.NewResponseController(w).SetReadDeadline(began.Add(bodyTimeout))
 	}
 	err = route.Handler(seen, req)
 	if err != nil && seen.code == 0 {
 		Fail(seen, err)
 	}
-	s.note(route, req, seen.code, time.Since(began), err)
+	s.recordServed(route, req, seen.code, time.Since(began), err)
 }
 
-// FromFrontProxy says whether a client has shown the certificate of the API server's front proxy.
+// FromFrontProxy reports whether a client has presented the certificate of the API server's front proxy.
 func (s *Service) FromFrontProxy(state *tls.ConnectionState) bool {
 	return s.proxy.Knows(context.Background(), state)
 }
 
-// Authenticate says who is behind a request that the front proxy sends on. The error is for Fail.
+// Authenticate returns the user of a request that the front proxy has forwarded. The error is for Fail.
 func (s *Service) Authenticate(r *http.Request) (User, error) { return s.proxy.Identify(r) }
 
-// note records a request that was let in.
-func (s *Service) note(route Route, r *Request, code int, took time.Duration, err error) {
+// recordServed records a request that reached its handler.
+func (s *Service) recordServed(route Route, r *Request, code int, took time.Duration, err error) {
 	if s.Observe != nil && !route.Stream {
 		s.Observe(route.path(), code, took)
 	}
@@ -155,24 +157,24 @@ func (s *Service) note(route Route, r *Request, code int, took time.Duration, er
 	}
 	event.Err(err).Str("namespace", r.Namespace).Str("name", r.Name).Str("user", r.User.Name).
 		Str("subresource", route.Subresource).
-		Int("code", code).Dur("took", took).Msg("subresource")
+		Int("code", code).Dur("took", took).Msg("served subresource")
 }
 
-// turnedAway records a request that was not let in. Anybody can make as many of these as they like, so they are
-// counted, and written to the log only as far as it samples them.
-func (s *Service) turnedAway(r *http.Request, code int, err error) {
+// recordRejected records a request that was rejected before its handler. Unauthenticated callers can make any number,
+// so they are counted, and only a sample is logged.
+func (s *Service) recordRejected(r *http.Request, code int, err error) {
 	if s.Refused != nil {
 		s.Refused(code)
 	}
 	log := s.Log.Sample(s.sampler)
 	log.Warn().Err(err).Int("code", code).Str("from", r.RemoteAddr).Str("method", r.Method).
 		Str("path", fmt.Sprintf("%.256s", r.URL.Path)).
-		Msg("request was not let in")
+		Msg("rejected request")
 }
 
 var methodNotAllowed = &Plain{Code: http.StatusMethodNotAllowed, Text: "405: Method Not Allowed"}
 
-// admit finds out what is asked for, by whom, and whether they may: in that order, so that an unauthenticated caller
+// admit determines the route, the user, and whether the user may: in that order, so that an unauthenticated caller
 // learns nothing.
 func (s *Service) admit(r *http.Request, path string) (Route, *Request, error) {
 	user, err := s.proxy.Identify(r)
@@ -207,14 +209,13 @@ func (s *Service) admit(r *http.Request, path string) (Route, *Request, error) {
 	return route, &Request{Request: r, User: user, Namespace: asked.namespace, Name: asked.name, Rest: rest}, nil
 }
 
-// asked is a path taken apart.
+// asked is a parsed path.
 type asked struct {
 	version, namespace, resource, name string
 	rest                               []string
 }
 
-// parsePath takes /apis/GROUP/VERSION/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE… apart, as KubeVirt's authoriser
-// does.
+// parsePath parses /apis/GROUP/VERSION/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE…, as KubeVirt's authoriser does.
 func parsePath(path string) (asked, error) {
 	unknown := &Plain{Code: http.StatusUnauthorized, Text: "unknown api endpoint: " + path}
 	parts := strings.Split(path, "/")
@@ -222,7 +223,7 @@ func parsePath(path string) (asked, error) {
 		parts[5] == "" {
 		return asked{}, unknown
 	}
-	if !served(parts[3]) {
+	if !slices.Contains(versions(), parts[3]) {
 		return asked{}, unknown
 	}
 	a := asked{version: parts[3], namespace: parts[5], resource: parts[6]}
@@ -241,16 +242,7 @@ func parsePath(path string) (asked, error) {
 	return a, nil
 }
 
-func served(version string) bool {
-	for _, v := range versions() {
-		if v == version {
-			return true
-		}
-	}
-	return false
-}
-
-// find looks for the route with the longest path that a request begins with.
+// find returns the route with the longest path that is a prefix of a request's.
 func (s *Service) find(a asked) (Route, []string, bool) {
 	if len(a.rest) == 0 {
 		r, ok := s.routes[a.resource]
@@ -281,7 +273,7 @@ func verbOf(method string) string {
 	}
 }
 
-// observed remembers the code of an answer. Unwrap lets http.ResponseController, and with it streams, reach the
+// observed records the code of an answer. Unwrap lets http.ResponseController, and with it streams, reach the
 // connection.
 type observed struct {
 	http.ResponseWriter
@@ -302,5 +294,5 @@ func (o *observed) Write(b []byte) (int, error) {
 	return o.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements http.ResponseController's interface.
 func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }

@@ -35,8 +35,8 @@ import (
 
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // authority signs clients' certificates.
@@ -82,7 +82,7 @@ func (a *authority) client(t *testing.T, name string, change func(*x509.Certific
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// entities remembers what was asked of it, and answers as a test says.
+// entities records its calls, and answers as the test sets.
 type entities struct {
 	asked []contract.InstanceRequest
 	ids   []string
@@ -104,10 +104,10 @@ type rig struct {
 	ca      *authority
 	proxy   tls.Certificate
 	reviews []authorizationv1.SubjectAccessReviewSpec
-	// turnedAway are the codes of the requests that were not let in.
+	// turnedAway are the codes of the requests that were rejected.
 	turnedAway []int
 	allow      func(authorizationv1.SubjectAccessReviewSpec) bool
-	// denied is why the API server makes nothing; "": it does.
+	// denied is the reason for which the API server refuses to create; "": it does not.
 	denied string
 }
 
@@ -178,7 +178,7 @@ func newRig(t *testing.T) *rig {
 	}))
 	toGuests := streams.New(streams.Options{
 		Log: zerolog.Nop(), Lookup: subresources.Lookup{Reader: r.client},
-		Nodes: &streams.Nodes{Reader: r.client, Namespace: "virtflow", Label: "nobody"},
+		Nodes: &streams.Nodes{Reader: r.client, Namespace: "virtflow", Label: "none"},
 	})
 	t.Cleanup(toGuests.Close)
 	service, err := subresources.New(subresources.Options{
@@ -195,7 +195,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// answer is what came back.
+// answer is the response.
 type answer struct {
 	code   int
 	kind   string // of the content
@@ -225,14 +225,14 @@ func (r *rig) send(cert *tls.Certificate, headers http.Header, method, path, bod
 	req.Header = headers.Clone()
 	resp, err := c.Do(req)
 	require.NoError(r.t, err)
-	defer resp.Body.Close() //nolint:errcheck // read whole
+	defer resp.Body.Close()
 	content, err := io.ReadAll(resp.Body)
 	require.NoError(r.t, err)
 	require.Equal(r.t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
 	a := answer{code: resp.StatusCode, again: resp.Header.Get("Retry-After"), kind: resp.Header.Get("Content-Type"),
 		body: string(content)}
 	if a.kind == "application/json" && a.code >= 400 {
-		_ = json.Unmarshal(content, &a.status) //nolint:errcheck // not every error is a Status
+		_ = json.Unmarshal(content, &a.status)
 	}
 	return a
 }
@@ -266,6 +266,10 @@ func (r *rig) vm(name string, strategy kubevirtv1.VirtualMachineRunStrategy, cha
 	require.NoError(r.t, r.client.Status().Update(r.t.Context(), vm))
 }
 
+// disown leaves an instance only the name of its VM.
+func disown(vmi *kubevirtv1.VirtualMachineInstance) { vmi.OwnerReferences = nil }
+
+// vmi makes an instance, of the VM of its name where there is one.
 func (r *rig) vmi(
 	name string, phase kubevirtv1.VirtualMachineInstancePhase, change func(*kubevirtv1.VirtualMachineInstance),
 ) {
@@ -273,6 +277,11 @@ func (r *rig) vmi(
 	vmi := &kubevirtv1.VirtualMachineInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Status:     kubevirtv1.VirtualMachineInstanceStatus{Phase: phase},
+	}
+	vm := &kubevirtv1.VirtualMachine{}
+	if r.client.Get(r.t.Context(), types.NamespacedName{Namespace: "default", Name: name}, vm) == nil {
+		vmi.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(vm, kubevirtv1.VirtualMachineGroupVersionKind)}
 	}
 	if change != nil {
 		change(vmi)

@@ -12,23 +12,23 @@ import (
 	"go.temporal.io/sdk/temporal"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// unknownUpdate begins what Temporal's SDK says where a workflow's worker does not know an Update: one of an older
-// version. retryAfterUpdate is when to ask again, in seconds: a rolling update takes a run to a newer worker with its
-// next task.
+// unknownUpdate begins the error of Temporal's SDK when a workflow's worker does not support an Update, because it has
+// an older version. retryAfterUpdate is the time until the next attempt, in seconds: in a rolling update a run moves to
+// a newer worker with its next task.
 const (
 	unknownUpdate    = "unknown update "
 	retryAfterUpdate = 5
 )
 
-// Updater is the part of Temporal's client that is needed.
+// Updater has the calls of Temporal's client that are used here.
 type Updater interface {
 	UpdateWorkflow(ctx context.Context, options client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error)
 }
 
-// Temporal does operations through Updates of the entities' workflows. It is safe for concurrent use.
+// Temporal carries out operations through Updates of the entities' workflows. It is safe for concurrent use.
 type Temporal struct {
 	Client Updater
 }
@@ -43,20 +43,20 @@ func (t Temporal) Operate(ctx context.Context, namespace, name, id string, r con
 		WaitForStage: client.WorkflowUpdateStageAccepted,
 	})
 	if err != nil {
-		return outcome(err, "Nobody decides about it at the moment: Temporal, or virtflow's control worker, does not "+
-			"answer. It may still be done within half a minute.")
+		return outcome(err, "No answer in time from Temporal or virtflow's control worker. The operation "+
+			"may still be carried out within half a minute.")
 	}
 	patient, stop := context.WithTimeout(ctx, contract.OperationAnswered)
 	defer stop()
 	err = handle.Get(patient, nil)
 	var busy *serviceerror.ResourceExhausted
 	if errors.As(err, &busy) {
-		err = errors.New(busy.Error()) // no reason to begin it again
+		err = errors.New(busy.Error()) // the client must not repeat it
 	}
-	return outcome(err, "It was begun, but its outcome is not known.")
+	return outcome(err, "The operation was begun, but its outcome is unknown.")
 }
 
-// outcome sorts what comes back from Temporal; late is what a missing answer means.
+// outcome translates Temporal's error; late is the text for a missing answer.
 func outcome(err error, late string) error {
 	var app *temporal.ApplicationError
 	var busy *serviceerror.ResourceExhausted
@@ -67,20 +67,20 @@ func outcome(err error, late string) error {
 	case errors.As(err, &app) && app.Type() == ended:
 		return &Refusal{Type: contract.RefusedState, Message: "VMI is not running"}
 	case errors.As(err, &app) && strings.HasPrefix(app.Message(), unknownUpdate):
-		return UnavailableFor("virtflow's control worker, which decides about it, is of an older version that does "+
-			"not know it; it is being replaced, or has to be.", retryAfterUpdate)
+		return UnavailableFor("virtflow's control worker has an older version that does not support this operation: "+
+			"try again once it is replaced.", retryAfterUpdate)
 	case errors.As(err, &app):
 		return &Refusal{Type: app.Type(), Message: app.Message()}
 	case errors.As(err, &busy):
-		return apierrors.NewTooManyRequests("Too much is asked of this instance, or of Temporal, at once: "+
+		return apierrors.NewTooManyRequests("Too many requests to this instance, or to Temporal, are in flight: "+
 			busy.Error()+".", 1)
 	case errors.As(err, &none):
-		return Unavailable("The workflow of this instance is not there yet. It is started again within minutes when " +
-			"it was lost.")
+		return Unavailable("The workflow of this instance does not run yet. It is started again " +
+			"within minutes when it was lost.")
 	default:
 		return Unavailable(fmt.Sprintf("%s (%v)", late, err))
 	}
 }
 
-// ended is what Temporal says when a workflow ends while one of its Updates goes on.
+// ended is the type of Temporal's error when a workflow ends during one of its Updates.
 const ended = "AcceptedUpdateCompletedWorkflow"

@@ -9,8 +9,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// What follows cannot be done yet. Each request is refused as KubeVirt refuses it where KubeVirt does, and otherwise by
-// a sentence that says what is missing; nothing is accepted and forgotten.
+// The following is not supported yet. Each request is refused as KubeVirt refuses it where KubeVirt does, and otherwise
+// with a sentence about what is missing; no request is accepted without effect.
 
 const noHotplug = "Volumes cannot be plugged into or out of a running virtual machine yet. Stop it, change " +
 	"spec.template.spec, and start it."
@@ -39,7 +39,7 @@ func (s *Service) removeVolumeVMI(_ http.ResponseWriter, r *Request) error {
 	})
 }
 
-// templateOf answers with what a VM's instances are made from, and with how to say that it stands against a request.
+// templateOf returns the template of a VM's instances, and a function for errors about its conflict with a request.
 func (s *Service) templateOf(r *Request) (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) {
 	vm, err := s.VM(r.Context(), r.Namespace, r.Name)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Service) templateOf(r *Request) (*kubevirtv1.VirtualMachineInstanceSpec
 	return spec, func(why string) error { return VMConflict(r.Name, why) }, nil
 }
 
-// specOf does the same for an instance, which must run.
+// specOf returns the same for an instance, which must run.
 func (s *Service) specOf(r *Request) (*kubevirtv1.VirtualMachineInstanceSpec, func(string) error, error) {
 	vmi, err := s.VMI(r.Context(), r.Namespace, r.Name)
 	if err != nil {
@@ -112,13 +112,13 @@ func (s *Service) removeVolume(
 	switch {
 	case i < 0:
 		return conflict(fmt.Sprintf("Unable to remove volume [%s] because it does not exist", o.Name))
-	case !hotpluggable(spec.Volumes[i]):
+	case !isHotpluggable(spec.Volumes[i]):
 		return conflict(fmt.Sprintf("Unable to remove volume [%s] because it is not hotpluggable", o.Name))
 	}
 	return NotYet(noHotplug)
 }
 
-func hotpluggable(v kubevirtv1.Volume) bool {
+func isHotpluggable(v kubevirtv1.Volume) bool {
 	return v.DataVolume != nil && v.DataVolume.Hotpluggable || v.PersistentVolumeClaim != nil &&
 		v.PersistentVolumeClaim.Hotpluggable
 }
@@ -181,7 +181,7 @@ func (s *Service) objectGraphVMI(_ http.ResponseWriter, r *Request) error {
 var errNoObjectGraph = apierrors.NewBadRequest(
 	"ObjectGraph feature gate not enabled: virtflow does not have that feature yet.")
 
-// sevRead refuses like KubeVirt: no VMI can ask for attestation yet.
+// sevRead refuses as KubeVirt does: no VMI can request attestation yet.
 func (s *Service) sevRead(_ http.ResponseWriter, r *Request) error {
 	if _, err := s.VMI(r.Context(), r.Namespace, r.Name); err != nil {
 		return AsPlain(err)
@@ -242,7 +242,8 @@ func (s *Service) redefineCheckpoint(_ http.ResponseWriter, r *Request) error {
 	return errNotTracked(r)
 }
 
-// errNotTracked: incremental backups need a tracking of changed blocks that no VMI can ask for yet.
+// errNotTracked returns KubeVirt's error: incremental backups need changed block tracking, which no VMI can request
+// yet.
 func errNotTracked(r *Request) error {
 	return VMIConflict(r.Name, "ChangedBlockTracking is not enabled")
 }

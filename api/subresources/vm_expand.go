@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/api/schema"
 )
 
-// expandVM answers with a VM in which instance type and preference are filled in.
+// expandVM answers with a VM whose instance type and preference are expanded.
 func (s *Service) expandVM(w http.ResponseWriter, r *Request) error {
 	vm, err := s.VM(r.Context(), r.Namespace, r.Name)
 	if err != nil {
@@ -21,14 +21,14 @@ func (s *Service) expandVM(w http.ResponseWriter, r *Request) error {
 	return answerExpanded(w, vm)
 }
 
-// expandGiven does the same to a VM that is sent, and is not made.
+// expandGiven does the same for a VM in the request, which need not exist.
 func (s *Service) expandGiven(w http.ResponseWriter, r *Request) error {
 	data, err := read(r, largestObject)
 	if err != nil {
 		return err
 	}
 	if err := schema.CheckParts(data); err != nil {
-		return unreadable(err)
+		return unreadableBody(err)
 	}
 	parts := int64(schema.Parts(data))
 	if !s.expanding.TryAcquire(parts) {
@@ -37,14 +37,14 @@ func (s *Service) expandGiven(w http.ResponseWriter, r *Request) error {
 	defer s.expanding.Release(parts)
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
-		return unreadable(err)
+		return unreadableBody(err)
 	}
 	if found := s.document.Check(object); len(found) > 0 {
 		return notAVM(found...)
 	}
 	vm := &kubevirtv1.VirtualMachine{}
 	if err := json.Unmarshal(data, vm); err != nil {
-		return unreadable(err)
+		return unreadableBody(err)
 	}
 	if kind := vm.GroupVersionKind(); kind.GroupKind() != kubevirtv1.VirtualMachineGroupVersionKind.GroupKind() {
 		return notAVM(fmt.Sprintf("it is a %s of the group %q", kind.Kind, kind.Group))
@@ -56,7 +56,7 @@ func (s *Service) expandGiven(w http.ResponseWriter, r *Request) error {
 	return answerExpanded(w, vm)
 }
 
-// notAVM is KubeVirt's answer to what its validator does not take.
+// notAVM returns KubeVirt's answer for an object that its validator refuses.
 func notAVM(found ...string) error {
 	err := apierrors.NewBadRequest("Object is not a valid VirtualMachine")
 	err.ErrStatus.Details = &metav1.StatusDetails{}

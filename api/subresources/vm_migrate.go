@@ -9,11 +9,11 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// migrateVM makes a VirtualMachineInstanceMigration of a VM's instance. Whether that may migrate is for the admission
-// of the new object to say.
+// migrateVM makes a VirtualMachineInstanceMigration of a VM's instance. The admission of the new object decides whether
+// it may migrate.
 func (s *Service) migrateVM(w http.ResponseWriter, r *Request) error {
 	var options kubevirtv1.MigrateOptions
 	if err := decode(r, &options); err != nil {
@@ -28,7 +28,7 @@ func (s *Service) migrateVM(w http.ResponseWriter, r *Request) error {
 		return err
 	}
 	switch {
-	case vmi == nil || !belongs(vmi, vm):
+	case vmi == nil || !isOwnedBy(vmi, vm):
 		return VMINotFound(vm.Name)
 	case vmi.Status.Phase != kubevirtv1.Running:
 		return VMConflict(vm.Name, "VM is not running")

@@ -14,10 +14,7 @@ import (
 func (r *rig) machine(name string, phase kubevirtv1.VirtualMachineInstancePhase) {
 	r.t.Helper()
 	r.vm(name, kubevirtv1.RunStrategyAlways, running)
-	r.vmi(name, phase, func(v *kubevirtv1.VirtualMachineInstance) {
-		v.OwnerReferences = []metav1.OwnerReference{
-			*metav1.NewControllerRef(r.getVM(name), kubevirtv1.VirtualMachineGroupVersionKind)}
-	})
+	r.vmi(name, phase, nil)
 }
 
 func (r *rig) migrations() []kubevirtv1.VirtualMachineInstanceMigration {
@@ -50,12 +47,12 @@ func TestMigrateIsRefused(t *testing.T) {
 	r.machine("boots", kubevirtv1.Scheduled)
 	r.vm("off", kubevirtv1.RunStrategyHalted, nil)
 	r.vm("other", kubevirtv1.RunStrategyAlways, running)
-	r.vmi("other", kubevirtv1.Running, nil)
+	r.vmi("other", kubevirtv1.Running, disown)
 	refused(t, r.do("PUT", "virtualmachines/boots/migrate", "{}"), "boots", "VM is not running")
 	for path, text := range map[string]string{
-		"nobody": `virtualmachine.kubevirt.io "nobody" not found`,
-		"off":    `virtualmachineinstance.kubevirt.io "off" not found`,
-		"other":  `virtualmachineinstance.kubevirt.io "other" not found`, // it only has the VM's name
+		"missing": `virtualmachine.kubevirt.io "missing" not found`,
+		"off":     `virtualmachineinstance.kubevirt.io "off" not found`,
+		"other":   `virtualmachineinstance.kubevirt.io "other" not found`, // it only has the VM's name
 	} {
 		a := r.do("PUT", "virtualmachines/"+path+"/migrate", "{}")
 		require.Equal(t, 404, a.code, path)
@@ -70,8 +67,8 @@ func TestMigrateIsRefused(t *testing.T) {
 	require.Empty(t, r.migrations())
 }
 
-// TestAnEvacuationByATaintStays: it would begin again at once.
-func TestAnEvacuationByATaintStays(t *testing.T) {
+// TestRefusesToCancelEvacuationByTaint: the evacuation would begin again at once.
+func TestRefusesToCancelEvacuationByTaint(t *testing.T) {
 	r := newRig(t)
 	for _, name := range []string{"drained", "cordoned"} {
 		require.NoError(t, r.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))

@@ -2,14 +2,18 @@ package subresources
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// Conditions under which KubeVirt starts nothing: a migration of volumes has gone wrong.
+// Conditions under which KubeVirt starts nothing: a migration of volumes has failed.
 const (
 	conditionManualRecovery = "ManualRecoveryRequired"
 	recoveryText            = "VM recovery required: Volume migration failed, leaving some volumes pointing to " +
@@ -17,17 +21,40 @@ const (
 		"manual intervention is needed to reassign them to their original volumes."
 )
 
-// shortestGrace is what the guest of a forced restart is given, in seconds: KubeVirt does not write 0.
+// shortestGrace is the grace period of a forced restart, in seconds: KubeVirt does not write 0.
 const shortestGrace = 1
 
-// action is what a request comes to, decided from the objects: nothing is written before it is whole.
+// action is the effect of a request, decided from the objects: nothing is written before it is complete.
 type action struct {
-	strategy kubevirtv1.VirtualMachineRunStrategy // "": leave
+	strategy kubevirtv1.VirtualMachineRunStrategy // "": unchanged
 	requests []kubevirtv1.VirtualMachineStateChangeRequest
-	grace    *int64 // of the VMI, in seconds; nil: leave
+	grace    *int64 // of the VMI, in seconds; nil: unchanged
 }
 
-// apply writes an action. Where the guest was given less time first, and the rest fails, it gets its time back.
+// change reads a VM and its instance, decides, and writes the decision. On a conflict it reads and decides again, some
+// times: a client that makes a VM and starts it at once conflicts with the VM's first status.
+func (s *Service) change(r *Request,
+	decide func(*kubevirtv1.VirtualMachine, *kubevirtv1.VirtualMachineInstance) (todo action, dry bool, err error),
+) error {
+	var changed *changedError
+	err := retry.OnError(retry.DefaultRetry, func(err error) bool { return errors.As(err, &changed) }, func() error {
+		vm, vmi, err := s.vmAndInstance(r)
+		if err != nil {
+			return err
+		}
+		todo, dry, err := decide(vm, vmi)
+		if err != nil {
+			return err
+		}
+		return s.apply(r, vm, vmi, todo, dry)
+	})
+	if errors.As(err, &changed) {
+		return changed.answer
+	}
+	return err
+}
+
+// apply writes an action. If it has shortened the guest's grace period first, and the rest fails, it restores it.
 func (s *Service) apply(
 	r *Request, vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, todo action, dry bool,
 ) error {
@@ -50,13 +77,13 @@ func (s *Service) apply(
 		if back := s.patchGrace(context.WithoutCancel(r.Context()), vmi, vmi.Spec.TerminationGracePeriodSeconds,
 			false); back != nil {
 			s.Log.Warn().Err(back).Str("namespace", vmi.Namespace).Str("name", vmi.Name).
-				Msg("the guest's grace period stays short")
+				Msg("failed to restore grace period of guest")
 		}
 	}
 	return err
 }
 
-// vmAndInstance reads a VM and its instance; the latter is nil when there is none.
+// vmAndInstance reads a VM and its instance; the latter is nil if there is none.
 func (s *Service) vmAndInstance(r *Request) (*kubevirtv1.VirtualMachine, *kubevirtv1.VirtualMachineInstance, error) {
 	vm, err := s.VM(r.Context(), r.Namespace, r.Name)
 	if err != nil {
@@ -69,7 +96,7 @@ func (s *Service) vmAndInstance(r *Request) (*kubevirtv1.VirtualMachine, *kubevi
 	return vm, vmi, err
 }
 
-// strategyOf is the effective run strategy.
+// strategyOf returns the effective run strategy.
 func strategyOf(vm *kubevirtv1.VirtualMachine) (kubevirtv1.VirtualMachineRunStrategy, error) {
 	strategy, err := vm.RunStrategy()
 	if err != nil {
@@ -79,23 +106,23 @@ func strategyOf(vm *kubevirtv1.VirtualMachine) (kubevirtv1.VirtualMachineRunStra
 }
 
 func (s *Service) startVM(w http.ResponseWriter, r *Request) error {
-	vm, vmi, err := s.vmAndInstance(r)
-	if err != nil {
-		return err
-	}
 	var options kubevirtv1.StartOptions
-	if err := decode(r, &options); err != nil {
-		return err
-	}
-	dry, err := dryRun(options.DryRun)
-	if err != nil {
-		return err
-	}
-	todo, err := decideStart(vm, vmi, options.Paused)
-	if err != nil {
-		return err
-	}
-	return accept(w, s.apply(r, vm, vmi, todo, dry))
+	read := sync.OnceValues(func() (bool, error) { // once the VM is known to exist
+		if err := decode(r, &options); err != nil {
+			return false, err
+		}
+		return dryRun(options.DryRun)
+	})
+	return accept(w, s.change(r, func(
+		vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance,
+	) (action, bool, error) {
+		dry, err := read()
+		if err != nil {
+			return action{}, false, err
+		}
+		todo, err := decideStart(vm, vmi, options.Paused)
+		return todo, dry, err
+	}))
 }
 
 func decideStart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, paused bool) (action, error) {
@@ -150,30 +177,29 @@ func (s *Service) stopVM(w http.ResponseWriter, r *Request) error {
 	if options.GracePeriod != nil && *options.GracePeriod < 0 {
 		return apierrors.NewBadRequest("gracePeriod has to be greater or equal to 0")
 	}
-	vm, vmi, err := s.vmAndInstance(r)
-	if err != nil {
-		return err
-	}
-	todo, err := decideStop(vm, vmi, options.GracePeriod)
-	if err != nil {
-		return err
-	}
-	return accept(w, s.apply(r, vm, vmi, todo, dry))
+	return accept(w, s.change(r, func(
+		vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance,
+	) (action, bool, error) {
+		todo, err := decideStop(vm, vmi, options.GracePeriod)
+		return todo, dry, err
+	}))
 }
 
+// decideStop decides about the VM's own instance: a user who may stop a VM must not shorten the grace period of another
+// owner's instance that has the VM's name.
 func decideStop(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, grace *int64) (action, error) {
 	strategy, err := strategyOf(vm)
 	if err != nil {
 		return action{}, err
 	}
-	live := vmi != nil && !vmi.IsFinal()
+	live := vmi != nil && !vmi.IsFinal() && isOwnedBy(vmi, vm)
 	var todo action
 	if live {
 		todo.grace = grace
 	}
 	switch strategy {
 	case kubevirtv1.RunStrategyHalted:
-		// The guest is going down already; it can only be given less time for it.
+		// The guest is shutting down already; only its grace period can be shortened.
 		if !live {
 			return action{}, VMConflict(vm.Name, "VM is not running")
 		}
@@ -214,17 +240,15 @@ func (s *Service) restartVM(w http.ResponseWriter, r *Request) error {
 		}
 		force = true
 	}
-	vm, vmi, err := s.vmAndInstance(r)
-	if err != nil {
-		return err
-	}
-	todo, err := decideRestart(vm, vmi, force)
-	if err != nil {
-		return err
-	}
-	return accept(w, s.apply(r, vm, vmi, todo, dry))
+	return accept(w, s.change(r, func(
+		vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance,
+	) (action, bool, error) {
+		todo, err := decideRestart(vm, vmi, force)
+		return todo, dry, err
+	}))
 }
 
+// decideRestart decides about the VM's own instance, as decideStop does.
 func decideRestart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, force bool) (action, error) {
 	if hasCondition(vm, string(kubevirtv1.VirtualMachineInstanceVolumesChange)) {
 		return action{}, VMConflict(vm.Name, recoveryText)
@@ -237,8 +261,8 @@ func decideRestart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachine
 		return action{}, VMConflict(vm.Name,
 			fmt.Sprintf("RunStategy %v does not support manual restart requests", strategy))
 	}
-	if vmi == nil {
-		return action{}, VMConflict(vm.Name, fmt.Sprintf("VM is not running: %v", kubevirtv1.RunStrategyHalted))
+	if vmi == nil || !isOwnedBy(vmi, vm) {
+		return action{}, VMConflict(vm.Name, "VM is not running: "+notRunning(vm))
 	}
 	todo := action{requests: []kubevirtv1.VirtualMachineStateChangeRequest{stopOf(vmi),
 		{Action: kubevirtv1.StartRequest}}}
@@ -248,7 +272,25 @@ func decideRestart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachine
 	return todo, nil
 }
 
-// stopOf asks for the end of one instance.
+// notRunning returns why a VM has no instance to restart: in KubeVirt's words if it is stopped, whatever its run
+// strategy.
+func notRunning(vm *kubevirtv1.VirtualMachine) string {
+	switch status := vm.Status.PrintableStatus; status {
+	case "", kubevirtv1.VirtualMachineStatusStopped:
+		return string(kubevirtv1.RunStrategyHalted)
+	case kubevirtv1.VirtualMachineStatusCrashLoopBackOff:
+		text := string(status) + ", its instances end before they run"
+		if f := vm.Status.StartFailure; f != nil && f.RetryAfterTimestamp != nil {
+			text += "; the next start is at " + f.RetryAfterTimestamp.UTC().Format(time.RFC3339) +
+				", or at once with the control retry-now"
+		}
+		return text
+	default:
+		return string(status)
+	}
+}
+
+// stopOf returns the request for the end of one instance.
 func stopOf(vmi *kubevirtv1.VirtualMachineInstance) kubevirtv1.VirtualMachineStateChangeRequest {
 	return kubevirtv1.VirtualMachineStateChangeRequest{Action: kubevirtv1.StopRequest, UID: new(vmi.UID)}
 }
@@ -262,7 +304,7 @@ func hasCondition(vm *kubevirtv1.VirtualMachine, kind string) bool {
 	return false
 }
 
-// accept answers 202 without a body, as KubeVirt does to what becomes desired state.
+// accept answers 202 without a body, as KubeVirt does for changes of the desired state.
 func accept(w http.ResponseWriter, err error) error {
 	if err == nil {
 		w.WriteHeader(http.StatusAccepted)

@@ -4,15 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const by = contract.AnnotationRequestedBy
@@ -82,7 +84,7 @@ func TestStart(t *testing.T) {
 		"another request waits": {strategy: manual, change: func(vm *kubevirtv1.VirtualMachine) {
 			vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{{Action: "Start"}}
 		}, code: 500},
-		"needs somebody to look at": {strategy: halted, change: func(vm *kubevirtv1.VirtualMachine) {
+		"needs manual recovery": {strategy: halted, change: func(vm *kubevirtv1.VirtualMachine) {
 			vm.Status.Conditions = []kubevirtv1.VirtualMachineCondition{
 				{Type: "ManualRecoveryRequired", Status: "True"}}
 		}, refusal: "VM recovery required: Volume migration failed, leaving some volumes pointing to non-consistent " +
@@ -197,7 +199,82 @@ func TestStop(t *testing.T) {
 	require.Equal(t, 400, r.do("PUT", "virtualmachines/web/stop", `{"gracePeriod":-1}`).code)
 }
 
-func TestAStopReplacesWhatWaits(t *testing.T) {
+// TestStartConflictsWithFirstStatus: the first status of a new VM is written between the read and the write of the
+// request, which is then decided again.
+func TestStartConflictsWithFirstStatus(t *testing.T) {
+	for strategy, body := range map[kubevirtv1.VirtualMachineRunStrategy]string{
+		kubevirtv1.RunStrategyManual: "", kubevirtv1.RunStrategyHalted: `{"paused":true}`,
+	} {
+		t.Run(string(strategy), func(t *testing.T) {
+			r := newRig(t)
+			r.unseen("web", strategy)
+			writes := r.meanwhile(func(n int, vm *kubevirtv1.VirtualMachine) {
+				if n == 1 {
+					vm.Status.PrintableStatus = kubevirtv1.VirtualMachineStatusStopped
+				}
+			})
+			accepted(t, r.do("PUT", "virtualmachines/web/start", body))
+			require.Equal(t, 2, *writes)
+			vm := r.getVM("web")
+			require.Equal(t, kubevirtv1.VirtualMachineStatusStopped, vm.Status.PrintableStatus, "nothing is lost")
+			require.Len(t, vm.Status.StateChangeRequests, 1)
+		})
+	}
+	r := newRig(t)
+	r.unseen("web", kubevirtv1.RunStrategyManual)
+	r.meanwhile(func(n int, vm *kubevirtv1.VirtualMachine) {
+		vm.Labels = map[string]string{"n": strconv.Itoa(n)}
+	})
+	refused(t, r.do("PUT", "virtualmachines/web/start", ""), "web", "it has changed meanwhile: try again")
+}
+
+// unseen makes a VM that has no status yet.
+func (r *rig) unseen(name string, strategy kubevirtv1.VirtualMachineRunStrategy) {
+	require.NoError(r.t, r.client.Create(r.t.Context(), &kubevirtv1.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: kubevirtv1.VirtualMachineSpec{RunStrategy: &strategy,
+			Template: &kubevirtv1.VirtualMachineInstanceTemplateSpec{}},
+	}))
+}
+
+// meanwhile changes a VM each time before its status is patched, and counts that.
+func (r *rig) meanwhile(change func(n int, vm *kubevirtv1.VirtualMachine)) *int {
+	n := new(int)
+	r.kube.Intercept(func(q kube.Request) *kube.Fault {
+		if q.Call() == "PATCH virtualmachines/status" {
+			*n++
+			vm := r.getVM("web")
+			change(*n, vm)
+			if status := vm.Status; status.PrintableStatus != "" {
+				require.NoError(r.t, r.client.Status().Update(r.t.Context(), vm))
+			} else {
+				require.NoError(r.t, r.client.Update(r.t.Context(), vm))
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// TestAnothersInstanceKeepsItsGracePeriod: an instance that another owner controls keeps its grace period, although it
+// has the VM's name.
+func TestAnothersInstanceKeepsItsGracePeriod(t *testing.T) {
+	for path, body := range map[string]string{"stop": `{"gracePeriod":0}`, "restart": `{"gracePeriodSeconds":0}`} {
+		t.Run(path, func(t *testing.T) {
+			r := newRig(t)
+			r.vm("web", kubevirtv1.RunStrategyManual, running)
+			r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
+				disown(vmi)
+				vmi.Spec.TerminationGracePeriodSeconds = new(int64(30))
+			})
+			require.Equal(t, 409, r.do("PUT", "virtualmachines/web/"+path, body).code)
+			require.EqualValues(t, 30, *r.getVMI("web").Spec.TerminationGracePeriodSeconds)
+			require.Empty(t, r.getVM("web").Status.StateChangeRequests)
+		})
+	}
+}
+
+func TestStopReplacesPendingRequests(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyManual, func(vm *kubevirtv1.VirtualMachine) {
 		vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{
@@ -222,6 +299,17 @@ func TestRestart(t *testing.T) {
 	}
 	r.vm("web", kubevirtv1.RunStrategyAlways, running)
 	refused(t, r.do("PUT", path, ""), "web", "VM is not running: Halted")
+	r.vm("loops", kubevirtv1.RunStrategyAlways, func(vm *kubevirtv1.VirtualMachine) {
+		vm.Status.PrintableStatus = kubevirtv1.VirtualMachineStatusCrashLoopBackOff
+		vm.Status.StartFailure = &kubevirtv1.VirtualMachineStartFailure{
+			RetryAfterTimestamp: new(metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))}
+	})
+	refused(t, r.do("PUT", "virtualmachines/loops/restart", ""), "loops", "VM is not running: CrashLoopBackOff, its "+
+		"instances end before they run; the next start is at 2026-01-02T03:04:05Z, or at once with the control retry-now")
+	r.vm("fills", kubevirtv1.RunStrategyAlways, func(vm *kubevirtv1.VirtualMachine) {
+		vm.Status.PrintableStatus = kubevirtv1.VirtualMachineStatusProvisioning
+	})
+	refused(t, r.do("PUT", "virtualmachines/fills/restart", ""), "fills", "VM is not running: Provisioning")
 	r.vmi("web", kubevirtv1.Running, nil)
 	accepted(t, r.do("PUT", path, `{"dryRun":["All"]}`))
 	require.Empty(t, r.getVM("web").Status.StateChangeRequests)
@@ -242,8 +330,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestAForcedRestartThatFailsLeavesTheGracePeriod as it was.
-func TestAForcedRestartThatFailsLeavesTheGracePeriod(t *testing.T) {
+// TestFailedForcedRestartRestoresGracePeriod.
+func TestFailedForcedRestartRestoresGracePeriod(t *testing.T) {
 	r := newRig(t)
 	const path = "virtualmachines/web/restart"
 	r.vm("web", kubevirtv1.RunStrategyAlways, running)
@@ -263,8 +351,8 @@ func TestAForcedRestartThatFailsLeavesTheGracePeriod(t *testing.T) {
 	require.EqualValues(t, 1, *r.getVMI("web").Spec.TerminationGracePeriodSeconds)
 }
 
-// TestSomebodyElseWasFaster: what was decided from an old reading is not written.
-func TestSomebodyElseWasFaster(t *testing.T) {
+// TestConcurrentUser: a decision from an old reading is not written.
+func TestConcurrentUser(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyHalted, nil)
 	first := true
@@ -277,9 +365,10 @@ func TestSomebodyElseWasFaster(t *testing.T) {
 		}
 		return nil
 	})
-	a := r.do("PUT", "virtualmachines/web/start", "")
-	require.Equal(t, 409, a.code, a.body)
-	require.Equal(t, kubevirtv1.RunStrategyManual, *r.getVM("web").Spec.RunStrategy)
+	accepted(t, r.do("PUT", "virtualmachines/web/start", ""))
+	vm := r.getVM("web")
+	require.Equal(t, kubevirtv1.RunStrategyManual, *vm.Spec.RunStrategy)
+	require.Len(t, vm.Status.StateChangeRequests, 1, "it was decided again, for the strategy that it has by now")
 }
 
 func TestExpandSpec(t *testing.T) {
@@ -318,8 +407,8 @@ func TestExpandSpec(t *testing.T) {
 	require.Contains(t, a.body, "spec.template.spec.domian", "it says where")
 }
 
-// TestEveryRouteKnowsWhatIsMissing: no handler answers well about what does not exist.
-func TestEveryRouteKnowsWhatIsMissing(t *testing.T) {
+// TestEveryRouteRefusesMissingObject: no handler answers successfully about an object that does not exist.
+func TestEveryRouteRefusesMissingObject(t *testing.T) {
 	r := newRig(t)
 	vm := `virtualmachine.kubevirt.io "missing" not found`
 	vmi := `virtualmachineinstance.kubevirt.io "missing" not found`
@@ -363,9 +452,8 @@ func TestEveryRouteKnowsWhatIsMissing(t *testing.T) {
 	require.Empty(t, r.asked)
 }
 
-// TestWhatIsUnsupportedIsRefusedByName: KubeVirt's own refusal where it has one, and 501 with a sentence instead of an
-// acceptance.
-func TestWhatIsUnsupportedIsRefusedByName(t *testing.T) {
+// TestRefusesUnsupportedByName: KubeVirt's own refusal where it has one, and otherwise 501 with a sentence.
+func TestRefusesUnsupportedByName(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyAlways, func(vm *kubevirtv1.VirtualMachine) {
 		vm.Spec.Template.Spec.Volumes = []kubevirtv1.Volume{{Name: "root"}}
@@ -373,12 +461,9 @@ func TestWhatIsUnsupportedIsRefusedByName(t *testing.T) {
 	})
 	r.vm("off", kubevirtv1.RunStrategyHalted, nil)
 	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
-		vmi.OwnerReferences = []metav1.OwnerReference{
-			{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: "web", UID: r.getVM("web").UID,
-				Controller: new(true)}}
 		vmi.Status.NodeName = "n"
 	})
-	r.vmi("off", kubevirtv1.Succeeded, nil)
+	r.vmi("off", kubevirtv1.Succeeded, disown)
 	volume := func(name string) string {
 		return `{"name":"` + name +
 			`","disk":{"disk":{"bus":"scsi"}},"volumeSource":{"persistentVolumeClaim":{"claimName":"hp"}}}`
@@ -441,7 +526,7 @@ func TestWhatIsUnsupportedIsRefusedByName(t *testing.T) {
 	refused(t, r.do("PUT", "virtualmachines/gone/evacuate/cancel", "{}"), "gone", "VMI is not started")
 }
 
-func TestAnEvacuationIsTakenBack(t *testing.T) {
+func TestCancelsEvacuation(t *testing.T) {
 	r := newRig(t)
 	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
 		vmi.Status.EvacuationNodeName = "n"
@@ -460,11 +545,12 @@ func TestAnEvacuationIsTakenBack(t *testing.T) {
 	require.Empty(t, r.getVMI("other").Status.EvacuationNodeName)
 }
 
-// TestAnInstanceOfTheSameNameIsNotTheVMs: the right to a VM's subresource is none to what only has its name.
-func TestAnInstanceOfTheSameNameIsNotTheVMs(t *testing.T) {
+// TestInstanceWithVMsNameOnly: a right to a VM's subresource does not cover an instance that only has its name.
+func TestInstanceWithVMsNameOnly(t *testing.T) {
 	r := newRig(t)
 	r.vm("web", kubevirtv1.RunStrategyAlways, running)
 	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
+		disown(vmi)
 		vmi.Status.EvacuationNodeName = "n"
 	})
 	a := r.do("PUT", "virtualmachines/web/evacuate/cancel", "{}")

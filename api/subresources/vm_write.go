@@ -14,7 +14,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // step is one step of a JSON patch (RFC 6902).
@@ -24,17 +24,17 @@ type step struct {
 	Value any    `json:"value"`
 }
 
-// errUnderway is KubeVirt's answer to a second request before the first has been acted on.
+// errUnderway is KubeVirt's answer to a second request before the first has been carried out.
 var errUnderway = errors.New("unable to complete request: stop/start already underway")
 
-// strategyPatch changes the effective run strategy of a VM from what it was read to be, and says who asked.
+// strategyPatch changes the effective run strategy of a VM from the one that was read, and records the user.
 func strategyPatch(vm *kubevirtv1.VirtualMachine, to kubevirtv1.VirtualMachineRunStrategy, actor string) []step {
 	var steps []step
 	if vm.Spec.RunStrategy == nil && vm.Spec.Running != nil {
 		steps = []step{{"test", "/spec/running", *vm.Spec.Running},
 			{"replace", "/spec/running", to != kubevirtv1.RunStrategyHalted}}
 	} else {
-		// A VM that says neither is Halted.
+		// A VM with neither field is Halted.
 		steps = []step{{"test", "/spec/runStrategy", vm.Spec.RunStrategy}, {"add", "/spec/runStrategy", to}}
 	}
 	if vm.Annotations == nil {
@@ -46,8 +46,8 @@ func strategyPatch(vm *kubevirtv1.VirtualMachine, to kubevirtv1.VirtualMachineRu
 		"/metadata/annotations/" + strings.ReplaceAll(contract.AnnotationRequestedBy, "/", "~1"), actor})
 }
 
-// requestPatch puts state change requests into a VM's status, and says who asked. A single Stop replaces what waits
-// there; anything else waits for nothing.
+// requestPatch puts state change requests into a VM's status, and records the user. A single Stop replaces pending
+// requests; anything else requires that none is pending.
 func requestPatch(
 	vm *kubevirtv1.VirtualMachine, actor string, requests ...kubevirtv1.VirtualMachineStateChangeRequest,
 ) ([]step, error) {
@@ -58,8 +58,7 @@ func requestPatch(
 		requests[i].Data[contract.AnnotationRequestedBy] = actor
 	}
 	if equality.Semantic.DeepEqual(vm.Status, kubevirtv1.VirtualMachineStatus{}) {
-		// There is nothing in the status that could be compared; a first status that was written meanwhile must not be
-		// lost.
+		// The status has nothing to compare; a first status that was written meanwhile must not be lost.
 		return []step{
 			{"test", "/metadata/resourceVersion", vm.ResourceVersion},
 			{"add", "/status", kubevirtv1.VirtualMachineStatus{StateChangeRequests: requests}},
@@ -82,7 +81,13 @@ func requestPatch(
 	return steps, nil
 }
 
-// patchVM writes steps into a VM, or into its status.
+// changedError has the answer to a request whose object was changed between its read and its write.
+type changedError struct{ answer error }
+
+// Error implements error.
+func (e *changedError) Error() string { return e.answer.Error() }
+
+// patchVM patches a VM, or its status.
 func (s *Service) patchVM(ctx context.Context, vm *kubevirtv1.VirtualMachine, status, dry bool, steps []step) error {
 	patch, err := rawPatch(steps)
 	if err != nil {
@@ -107,13 +112,13 @@ func (s *Service) patchVM(ctx context.Context, vm *kubevirtv1.VirtualMachine, st
 	case apierrors.IsNotFound(err):
 		return VMNotFound(vm.Name)
 	case failedTest(err):
-		return VMConflict(vm.Name, "it has changed meanwhile; try again")
+		return &changedError{VMConflict(vm.Name, "it has changed meanwhile: try again")}
 	default:
 		return apierrors.NewInternalError(err)
 	}
 }
 
-// patchGrace gives the guest of a VMI another grace period, in seconds; nil takes it away.
+// patchGrace sets the grace period of a VMI's guest, in seconds; nil removes it.
 func (s *Service) patchGrace(
 	ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, seconds *int64, dry bool,
 ) error {
@@ -137,7 +142,7 @@ func (s *Service) patchGrace(
 	return vmiWritten(vmi.Name, s.Client.Patch(ctx, object, patch, options...))
 }
 
-// vmiWritten is the answer to a patch of a VMI that came out so: it may be gone by now, or no longer as it was read.
+// vmiWritten returns the answer to a patch of a VMI: it may be gone by now, or no longer be as it was read.
 func vmiWritten(name string, err error) error {
 	switch {
 	case err == nil:
@@ -145,7 +150,7 @@ func vmiWritten(name string, err error) error {
 	case apierrors.IsNotFound(err):
 		return VMINotFound(name)
 	case failedTest(err):
-		return VMIConflict(name, "it has changed meanwhile; try again")
+		return VMIConflict(name, "it has changed meanwhile: try again")
 	default:
 		return apierrors.NewInternalError(err)
 	}
@@ -159,8 +164,8 @@ func rawPatch(steps []step) (client.Patch, error) {
 	return client.RawPatch(types.JSONPatchType, data), nil
 }
 
-// failedTest says that a patch was decided from what is no longer so. The API server calls that invalid, and does not
-// say why.
+// failedTest reports whether a patch was refused because its object has changed. The API server calls that invalid,
+// without a cause.
 func failedTest(err error) bool {
 	var known apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &known) {

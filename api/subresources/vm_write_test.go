@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestAVMIThatIsNoLongerAsItWasRead is distinguished from one that cannot be written.
-func TestAVMIThatIsNoLongerAsItWasRead(t *testing.T) {
-	// What the API server answers to a patch whose test fails: it names no cause.
+// TestChangedVMI: a VMI that has changed is a conflict; one that cannot be written is an internal error.
+func TestChangedVMI(t *testing.T) {
+	// The API server's answer to a patch whose test fails: it names no cause.
 	failed := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", vmiResource, "web", "", 0,
 		false)
 	invalid := &apierrors.StatusError{ErrStatus: metav1.Status{

@@ -13,7 +13,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 func (s *Service) cancelEvacuationVM(w http.ResponseWriter, r *Request) error {
@@ -32,7 +32,7 @@ func (s *Service) cancelEvacuationVMI(w http.ResponseWriter, r *Request) error {
 	return s.cancelEvacuation(w, r, vmi)
 }
 
-// cancelEvacuation takes back that an instance is to leave its node.
+// cancelEvacuation cancels the evacuation of an instance.
 func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubevirtv1.VirtualMachineInstance) error {
 	var options kubevirtv1.EvacuateCancelOptions
 	if err := decode(r, &options); err != nil {
@@ -48,7 +48,7 @@ func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubev
 	if vmi.Status.EvacuationNodeName != "" {
 		node := options.EvacuationNodeName
 		if node == "" {
-			// virtctl names none: it is the one that was just read. KubeVirt tests for the empty name, and fails.
+			// virtctl names none: the instance's own was just read. KubeVirt tests for the empty name, and fails.
 			node = vmi.Status.EvacuationNodeName
 		}
 		const path = "/status/evacuationNodeName"
@@ -72,8 +72,8 @@ func (s *Service) cancelEvacuation(w http.ResponseWriter, r *Request, vmi *kubev
 	return nil
 }
 
-// drained refuses where the node that an instance is to leave, or is on, is drained by a taint: it would have to leave
-// at once again.
+// drained refuses if the node that an instance leaves, or is on, is drained by a taint: it would have to leave again at
+// once.
 func (s *Service) drained(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) error {
 	name := cmp.Or(vmi.Status.EvacuationNodeName, vmi.Status.NodeName)
 	if name == "" {

@@ -13,25 +13,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// auditID is the header by which the API server names a request. A client that sets it itself may repeat a request
-// without it being done twice.
+// auditID is the header with the API server's ID of a request. A client that sets it itself may repeat a request
+// without carrying it out twice.
 const auditID = "Audit-Id"
 
-// Entities does operations on running instances.
+// Entities carries out operations on running instances.
 type Entities interface {
-	// Operate does one operation on an instance and answers when it is done. Doing it again under the same ID does
-	// nothing more. A refusal is answered by a *Refusal; other errors say, as they are to be answered, why it is not
-	// known to be done.
+	// Operate carries out one operation on an instance and returns when it is done. Repeating it under the same ID has
+	// no further effect. It returns a *Refusal, or, where the outcome is unknown, an error with the text of the answer.
 	Operate(ctx context.Context, namespace, name, id string, o contract.InstanceRequest) error
 }
 
-// Refusal is what an entity says against an operation; Type is one of those of package contract.
+// Refusal is an entity's refusal of an operation; Type is one of those of package contract.
 type Refusal struct{ Type, Message string }
 
-// Error is the message.
+// Error returns the message.
 func (r *Refusal) Error() string { return r.Message }
 
 func (s *Service) pause(w http.ResponseWriter, r *Request) error {
@@ -78,7 +77,7 @@ func (s *Service) reset(w http.ResponseWriter, r *Request) error {
 }
 
 // operate passes an operation on to the instance's entity, which decides: it knows the state of the guest before the
-// status shows it. What only the object says goes with the request.
+// status shows it. Facts that only the object has go with the request.
 func (s *Service) operate(w http.ResponseWriter, r *Request, directives []string, o contract.InstanceRequest) error {
 	dry, err := dryRun(directives)
 	if err != nil {
@@ -108,13 +107,13 @@ func (s *Service) operate(w http.ResponseWriter, r *Request, directives []string
 	return nil
 }
 
-// acpi says whether the guest has it: unless it is switched off.
+// acpi reports whether the guest has ACPI: unless it is switched off.
 func acpi(vmi *kubevirtv1.VirtualMachineInstance) bool {
 	f := vmi.Spec.Domain.Features
 	return f == nil || f.ACPI.Enabled == nil || *f.ACPI.Enabled
 }
 
-// requestID is the same for a request that is repeated, and of nobody else's making: user, object and operation are
+// requestID returns the same ID for a repeated request, and no other request gets it: user, object and operation are
 // part of it.
 func requestID(r *Request, o contract.InstanceRequest) string {
 	id := r.Header.Get(auditID)
@@ -125,7 +124,7 @@ func requestID(r *Request, o contract.InstanceRequest) string {
 	return string(o.Operation) + "/" + hex.EncodeToString(sum[:16])
 }
 
-// refused words what an entity says as KubeVirt's API server would.
+// refused translates an entity's refusal into the error of KubeVirt's API server.
 func refused(name string, err error) error {
 	var no *Refusal
 	if !errors.As(err, &no) {

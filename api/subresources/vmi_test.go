@@ -15,13 +15,13 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/api/subresources"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const vmiConflict = `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "web": `
 
-func TestOperationsGoToTheEntity(t *testing.T) {
+func TestSendsOperationsToEntity(t *testing.T) {
 	r := newRig(t)
 	r.vmi("web", kubevirtv1.Running, func(vmi *kubevirtv1.VirtualMachineInstance) {
 		vmi.Spec.LivenessProbe = &kubevirtv1.Probe{}
@@ -67,8 +67,8 @@ func cut(path string) (string, string, bool) {
 	return path, "", false
 }
 
-// TestARequestIsKnownByItsID: the API server's, for one user, one object and one operation.
-func TestARequestIsKnownByItsID(t *testing.T) {
+// TestRequestID: it is the API server's, for one user, one object and one operation.
+func TestRequestID(t *testing.T) {
 	r := newRig(t)
 	r.vmi("web", kubevirtv1.Running, nil)
 	r.vmi("other", kubevirtv1.Running, nil)
@@ -93,7 +93,7 @@ func TestARequestIsKnownByItsID(t *testing.T) {
 	require.NotEqual(t, ask("web", "reset", "jane", ""), ask("web", "reset", "jane", ""))
 }
 
-func TestWhatEntitiesSayIsWordedAsKubeVirt(t *testing.T) {
+func TestRefusalsInKubeVirtsWords(t *testing.T) {
 	r := newRig(t)
 	r.vmi("web", kubevirtv1.Running, nil)
 	for _, c := range []struct {
@@ -108,7 +108,7 @@ func TestWhatEntitiesSayIsWordedAsKubeVirt(t *testing.T) {
 		{&subresources.Refusal{Type: contract.RefusedPhase, Message: "Unable"}, 400, "Unable"},
 		{&subresources.Refusal{Type: contract.RefusedGone, Message: "gone"}, 404,
 			`virtualmachineinstance.kubevirt.io "web" not found`},
-		{&subresources.Refusal{Type: contract.RefusedAway, Message: "Nobody."}, 503, "Nobody."},
+		{&subresources.Refusal{Type: contract.RefusedAway, Message: "Gone."}, 503, "Gone."},
 		{&subresources.Refusal{Type: contract.RefusedFailed, Message: "no agent"}, 500,
 			"Internal error occurred: no agent"},
 		{subresources.Unavailable("Temporal is away."), 503, "Temporal is away."},
@@ -121,7 +121,7 @@ func TestWhatEntitiesSayIsWordedAsKubeVirt(t *testing.T) {
 	}
 }
 
-// updates is Temporal.
+// updates is a fake of Temporal.
 type updates struct {
 	sdk.WorkflowUpdateHandle
 	options sdk.UpdateWorkflowOptions
@@ -141,9 +141,9 @@ func (u *updates) UpdateWorkflow(ctx context.Context, o sdk.UpdateWorkflowOption
 
 func (u *updates) Get(context.Context, any) error { return u.fail }
 
-// TestAnUpdateThatTheWorkerDoesNotKnow: while a release is rolled out, an entity may be with a worker of the one
-// before. The words are Temporal's own.
-func TestAnUpdateThatTheWorkerDoesNotKnow(t *testing.T) {
+// TestUpdateUnknownToWorker: while a release is rolled out, an entity may run on a worker of the previous one. The text
+// is Temporal's own.
+func TestUpdateUnknownToWorker(t *testing.T) {
 	env := environment.New()
 	var words error
 	env.RegisterDelayedCallback(func() {
@@ -162,7 +162,7 @@ func TestAnUpdateThatTheWorkerDoesNotKnow(t *testing.T) {
 		contract.InstanceRequest{Operation: contract.OperationPause})
 	a := r.do("PUT", "virtualmachineinstances/web/pause", "")
 	require.Equal(t, 503, a.code)
-	require.Contains(t, a.status.Message, "of an older version")
+	require.Contains(t, a.status.Message, "an older version")
 	require.Equal(t, "5", a.again, "clients of Kubernetes then ask again by themselves")
 	require.EqualValues(t, 5, a.status.Details.RetryAfterSeconds)
 
@@ -178,7 +178,7 @@ func TestUpdatesOfWorkflows(t *testing.T) {
 	require.NoError(t, operate())
 	sent, ok := u.options.Args[0].(contract.InstanceRequest)
 	require.True(t, ok)
-	require.True(t, sent.NotAfter.After(time.Now()), "it must not be done when nobody waits for it any more")
+	require.True(t, sent.NotAfter.After(time.Now()), "it must not be carried out after the request's deadline")
 	request.NotAfter = sent.NotAfter
 	require.Equal(t, sdk.UpdateWorkflowOptions{
 		WorkflowID: "vmi/default/web", UpdateName: "pause", UpdateID: "id", Args: []any{request},
@@ -193,16 +193,16 @@ func TestUpdatesOfWorkflows(t *testing.T) {
 	require.ErrorAs(t, operate(), &refusal)
 	require.Equal(t, "VMI is not running", refusal.Message)
 	u.fail = errors.New("connection lost")
-	require.ErrorContains(t, operate(), "its outcome is not known")
+	require.ErrorContains(t, operate(), "its outcome is unknown")
 	u.refuse = serviceerror.NewNotFound("no workflow")
-	require.ErrorContains(t, operate(), "is not there yet")
+	require.ErrorContains(t, operate(), "does not run yet")
 	u.refuse = serviceerror.NewResourceExhausted(1, "too many")
 	require.ErrorContains(t, operate(), "too many")
 	u.refuse, u.fail = nil, serviceerror.NewResourceExhausted(1, "too many")
-	require.ErrorContains(t, operate(), "its outcome is not known", "a client must not repeat what was begun")
+	require.ErrorContains(t, operate(), "its outcome is unknown", "a client must not repeat what was begun")
 	u.hang = true
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.ErrorContains(t, e.Operate(ctx, "default", "web", "id", request),
-		"does not answer. It may still be done within half a minute.")
+		"may still be carried out within half a minute.")
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/virtflow/virtflow/internal/hardware"
 )
 
-// Combinations returns a cause for each thing that consists of supported fields and that no launcher builds a domain
-// for all the same. The launcher would say so too, but only after its pod has started. The prefix says where the spec
-// is.
+// Combinations returns a cause for each combination of supported fields for which no launcher builds a domain. The
+// launcher would refuse it too, but only after its pod has started. The prefix is the path of the spec.
 func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	refuse := func(path, message string) {
@@ -24,7 +23,7 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 	}
 	volumes := map[string]*kubevirtv1.Volume{}
 	cloudInit := ""
-	configDrive := false // nothing else tells a guest the tags of its devices
+	configDrive := false // only that shows a guest the tags of its devices
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]
 		volumes[v.Name] = v
@@ -35,7 +34,7 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			refuse(fmt.Sprintf(".volumes[%d].emptyDisk.capacity", i), ": less than 1Mi is not supported yet")
 		}
 		if v.Sysprep != nil && v.Sysprep.Secret == nil && v.Sysprep.ConfigMap == nil {
-			refuse(fmt.Sprintf(".volumes[%d].sysprep", i), ": neither a Secret nor a ConfigMap is not supported yet")
+			refuse(fmt.Sprintf(".volumes[%d].sysprep", i), ": must set secret or configMap")
 		}
 		if source, label := volumeLabel(v); len(label) > maxLabel {
 			refuse(fmt.Sprintf(".volumes[%d].%s.volumeLabel", i, source),
@@ -60,14 +59,14 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			v = &kubevirtv1.Volume{}
 		}
 		if d.Tag != "" && configDrive {
-			refuse(at+".tag", ": told by a config drive, is not supported yet")
+			refuse(at+".tag", ": a tag together with a config drive is not supported yet")
 		}
 		if _, kept := claims.Kept(v); d.Shareable != nil && *d.Shareable && !kept {
-			refuse(at+".shareable", ": a volume that belongs to one pod is not supported yet")
+			refuse(at+".shareable", ": shareable for a volume of a single pod is not supported yet")
 		}
 		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly && d.Disk != nil && !d.Disk.ReadOnly &&
 			(d.Disk.Bus == "" || d.Disk.Bus == kubevirtv1.DiskBusSATA) {
-			refuse(at+".disk.bus", ": a disk on sata with a claim that is mounted read-only is not supported yet")
+			refuse(at+".disk.bus", ": sata for a PersistentVolumeClaim that is mounted read-only is not supported yet")
 		}
 		if d.IO == kubevirtv1.IONative && d.Cache != "" && d.Cache != kubevirtv1.CacheNone {
 			refuse(at+".io", ": native needs cache mode none")
@@ -76,7 +75,7 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 	for i, f := range spec.Domain.Devices.Filesystems {
 		at := fmt.Sprintf(".domain.devices.filesystems[%d].name", i)
 		if v := volumes[f.Name]; v == nil || !hasFiles(v) {
-			refuse(at, ": a file system that is no volume of the kinds persistentVolumeClaim, dataVolume, configMap, "+
+			refuse(at, ": a file system of another kind of volume than persistentVolumeClaim, dataVolume, configMap, "+
 				"secret, serviceAccount and downwardAPI is not supported yet")
 		}
 		if len(f.Name) > maxTag {
@@ -88,12 +87,12 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			refuse(at, ": a second file system of one volume is not supported yet")
 		}
 		if slices.ContainsFunc(spec.Domain.Devices.Disks, func(d kubevirtv1.Disk) bool { return d.Name == f.Name }) {
-			// The guest could put a link to something else where the launcher opens the disk.
+			// The guest could put a link in the place of the file that the launcher opens for the disk.
 			refuse(at, ": a volume that is a disk as well is not supported yet")
 		}
 	}
 	for at, r := range hardware.ClaimRequests(spec) {
-		// It is a part of a path in the launcher, and of a pod, which refuses it late.
+		// It is a part of a path in the launcher, and of a pod, whose admission would refuse it late.
 		if problems := validation.IsDNS1123Label(r.RequestName); r.RequestName != "" && len(problems) > 0 {
 			refuse("."+at+".requestName", ": "+problems[0])
 		}
@@ -105,32 +104,32 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 	for i, f := range spec.Domain.Devices.Interfaces {
 		if f.Tag != "" && configDrive {
 			refuse(fmt.Sprintf(".domain.devices.interfaces[%d].tag", i),
-				": told by a config drive, is not supported yet")
+				": a tag together with a config drive is not supported yet")
 		}
 		if f.MacAddress != "" && slices.ContainsFunc(spec.Networks, func(n kubevirtv1.Network) bool {
 			return n.Name == f.Name && n.ResourceClaim != nil
 		}) {
-			// Of Multus' networks the pod's annotation says it; of a claim nothing does.
+			// For Multus networks the pod's annotation sets it; for a ResourceClaim nothing does.
 			refuse(fmt.Sprintf(".domain.devices.interfaces[%d].macAddress", i),
-				": for a device of a resource claim is not supported yet: its driver chooses it")
+				": a MAC address for a device of a ResourceClaim is not supported yet: its driver sets the address")
 		}
 	}
 	return causes
 }
 
-// maxTag is what virtio has room for in the tag by which a guest mounts a file system, in bytes.
+// maxTag is virtio's limit for the tag by which a guest mounts a file system, in bytes.
 const maxTag = 36
 
-// hasFiles says that a volume is a directory in the launcher's pod.
+// hasFiles reports whether a volume is a directory in the launcher's pod.
 func hasFiles(v *kubevirtv1.Volume) bool {
 	_, claim := claims.Kept(v)
 	return claim || v.ConfigMap != nil || v.Secret != nil || v.ServiceAccount != nil || v.DownwardAPI != nil
 }
 
-// maxLabel is what an ISO has room for in its label, in bytes.
+// maxLabel is the space for a label in an ISO, in bytes.
 const maxLabel = 32
 
-// volumeLabel is what the user wants a volume's ISO to be called, and the field with the volume's source.
+// volumeLabel returns the user's label for a volume's ISO, and the field of the volume's source.
 func volumeLabel(v *kubevirtv1.Volume) (source, label string) {
 	switch {
 	case v.Secret != nil:
@@ -144,7 +143,7 @@ func volumeLabel(v *kubevirtv1.Volume) (source, label string) {
 	}
 }
 
-// cloudInitKind is the field with a volume's cloud-init data; "": it has none.
+// cloudInitKind returns the field with a volume's cloud-init data; "" if it has none.
 func cloudInitKind(v *kubevirtv1.Volume) string {
 	switch {
 	case v.CloudInitNoCloud != nil:

@@ -8,7 +8,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
+func TestRefusesCombinations(t *testing.T) {
 	var spec kubevirtv1.VirtualMachineInstanceSpec
 	require.NoError(t, json.Unmarshal([]byte(`{
 		"domain": {"devices": {"disks": [
@@ -45,7 +45,7 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 	require.Equal(t, []string{
 		"spec.volumes[1].cloudInitConfigDrive: a second cloud-init volume, beside a, is not supported yet",
 		"spec.volumes[2].emptyDisk.capacity: less than 1Mi is not supported yet",
-		"spec.volumes[4].sysprep: neither a Secret nor a ConfigMap is not supported yet",
+		"spec.volumes[4].sysprep: must set secret or configMap",
 		"spec.volumes[8].secret.volumeLabel: more than 32 bytes are not supported yet",
 		"spec.volumes[9].configMap.volumeLabel: more than 32 bytes are not supported yet",
 		"spec.volumes[10].downwardAPI.volumeLabel: more than 32 bytes are not supported yet",
@@ -53,25 +53,25 @@ func TestWhatNoLauncherBuildsIsRefused(t *testing.T) {
 			"and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is " +
 			`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
 		"spec.domain.devices.disks[3].io: native needs cache mode none",
-		"spec.domain.devices.disks[4].tag: told by a config drive, is not supported yet",
-		"spec.domain.devices.disks[5].shareable: a volume that belongs to one pod is not supported yet",
-		"spec.domain.devices.disks[7].disk.bus: a disk on sata with a claim that is mounted read-only is not supported yet",
+		"spec.domain.devices.disks[4].tag: a tag together with a config drive is not supported yet",
+		"spec.domain.devices.disks[5].shareable: shareable for a volume of a single pod is not supported yet",
+		"spec.domain.devices.disks[7].disk.bus: sata for a PersistentVolumeClaim that is mounted read-only is not supported yet",
 		"spec.domain.devices.filesystems[1].name: a second file system of one volume is not supported yet",
 		"spec.domain.devices.filesystems[2].name: a volume that is a disk as well is not supported yet",
 		"spec.domain.devices.filesystems[3].name: more than 36 bytes are not supported yet",
-		"spec.domain.devices.filesystems[4].name: a file system that is no volume of the kinds persistentVolumeClaim, " +
+		"spec.domain.devices.filesystems[4].name: a file system of another kind of volume than persistentVolumeClaim, " +
 			"dataVolume, configMap, secret, serviceAccount and downwardAPI is not supported yet",
 		"spec.domain.devices.filesystems[4].name: a volume that is a disk as well is not supported yet",
 		"spec.domain.devices.gpus[0].requestName: " + noLabel,
 		"spec.networks[0].resourceClaim.requestName: " + noLabel,
 		"spec.domain.ioThreads.supplementalPoolThreadCount: more than 1024 are not supported yet",
-		"spec.domain.devices.interfaces[1].tag: told by a config drive, is not supported yet",
-		"spec.domain.devices.interfaces[2].macAddress: for a device of a resource claim is not supported yet: its driver " +
-			"chooses it",
+		"spec.domain.devices.interfaces[1].tag: a tag together with a config drive is not supported yet",
+		"spec.domain.devices.interfaces[2].macAddress: a MAC address for a device of a ResourceClaim is not " +
+			"supported yet: its driver sets the address",
 	}, got)
 	spec.Volumes, spec.Domain.Devices.Filesystems = spec.Volumes[:1], nil
 	spec.Domain.Devices.Disks = spec.Domain.Devices.Disks[4:5]
 	spec.Domain.Devices.Interfaces, spec.Domain.Devices.GPUs = spec.Domain.Devices.Interfaces[:2], nil
 	spec.Networks, spec.Domain.IOThreads = nil, nil
-	require.Empty(t, Combinations(&spec, "spec"), "without a config drive nobody is told a tag")
+	require.Empty(t, Combinations(&spec, "spec"), "without a config drive no guest gets a tag")
 }

@@ -8,12 +8,12 @@ import (
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// maxTemplates keeps what is told of a VM's DataVolumes within what a signal may hold.
+// maxTemplates keeps the observation of a VM's DataVolumes within the size limit of a signal.
 const maxTemplates = 128
 
-// DataVolumeTemplates returns a cause for each template of a VM in that namespace that nobody would fill: a second one
-// of a name, and a copy of what may lie in another namespace, which nobody has checked that the VM's users may read.
-// CDI would ask whether the control worker may. A DataSource of this namespace may name a claim of any other.
+// DataVolumeTemplates returns a cause for each template of a VM in that namespace that would not be filled: a second
+// one of a name, and a copy from another namespace, whose data the VM's users might not be permitted to read. CDI would
+// check the permissions of the control worker instead. A DataSource of this namespace may name a PVC of any other.
 func DataVolumeTemplates(vm *kubevirtv1.VirtualMachine, namespace string) []metav1.StatusCause {
 	if vm.Namespace != "" {
 		namespace = vm.Namespace
@@ -48,8 +48,7 @@ func DataVolumeTemplates(vm *kubevirtv1.VirtualMachine, namespace string) []meta
 	return causes
 }
 
-// source is the namespace that a DataVolume copies from ("": its own, or it copies nothing), and the field that says
-// so.
+// source returns the namespace from which a DataVolume copies ("": its own, or none), and the field that names it.
 func source(s *cdiv1.DataVolumeSpec) (field, namespace string) {
 	switch {
 	case s.Source != nil && s.Source.PVC != nil:

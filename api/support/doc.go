@@ -1,4 +1,3 @@
-// Package support holds the list of everything in KubeVirt's API that virtflow does something about. A field that is
-// not on the list and is set is refused by name: nothing is accepted and then ignored. Whoever makes a field work adds
-// it to the list.
+// Package support lists the fields of KubeVirt's API that virtflow supports. A field that is set and not on the list is
+// refused by name: no field is accepted and then ignored. A change that makes a field work adds it to the list.
 package support

@@ -1,8 +1,8 @@
 package support
 
 import (
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // VMISpec lists the supported fields of a VirtualMachineInstance's spec.
@@ -57,7 +57,7 @@ func Configuration() []Field {
 		{Path: "configuration.migrations.bandwidthPerMigration"},
 		{Path: "configuration.migrations.completionTimeoutPerGiB"},
 		{Path: "configuration.migrations.disableTLS", Values: []string{"false"}},
-		// There is nothing for these to change: no volumes wait, and no level is set.
+		// These have nothing to change: no volumes are pending, and no level is set.
 		{Path: "configuration.migrations.matchSELinuxLevelOnMigration"},
 		{Path: "configuration.migrations.utilityVolumesTimeout"},
 		{Path: "configuration.migrations.nodeDrainTaintKey", Values: []string{contract.TaintDrain}},
@@ -78,14 +78,14 @@ func Configuration() []Field {
 		{Path: "workloadUpdateStrategy.batchEvictionInterval"},
 		{Path: "workloadUpdateStrategy.batchEvictionSize"},
 		{Path: "workloadUpdateStrategy.workloadUpdateMethods[]", Values: []string{"LiveMigrate", "Evict"}},
-		// Not pointers in the Go types: they are always there, and mean nothing while they are empty.
+		// They are not pointers in the Go types: they are always present, and mean nothing while they are empty.
 		{Path: "certificateRotateStrategy"},
 		{Path: "workloadUpdateStrategy"},
 		{Path: "customizeComponents"},
 	}
 }
 
-// evictionStrategies are all kept by the webhook for evictions; what can migrate is another question.
+// evictionStrategies are all applied by the eviction webhook; whether a guest can migrate is decided elsewhere.
 func evictionStrategies() []string {
 	return []string{"None", "LiveMigrate", "LiveMigrateIfPossible", "External"}
 }

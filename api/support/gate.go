@@ -13,12 +13,12 @@ import (
 // Field is one supported field: a path of JSON names, "[]" for each element of a list, "**" for everything below.
 type Field struct {
 	Path string
-	// Values restricts what the field may be; nil: anything that is valid.
+	// Values restricts the field's values; nil permits all valid ones.
 	Values []string
 }
 
 // Check compares an object with a list of supported fields and returns a cause for every set field that is not on it,
-// in the order of their paths. The prefix says where the object is, for example spec.template.spec.
+// in the order of their paths. The prefix is the path of the object, for example spec.template.spec.
 func Check(object any, fields []Field, prefix string) ([]metav1.StatusCause, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -59,7 +59,7 @@ func newNode(fields []Field) *node {
 	return root
 }
 
-// split cuts disks[].disk.bus into disks, [], disk, bus.
+// split splits disks[].disk.bus into disks, [], disk, bus.
 func split(path string) []string {
 	return strings.Split(strings.ReplaceAll(path, "[]", ".[]"), ".")
 }
@@ -123,8 +123,8 @@ func (w *walk) refuse(path, message string) {
 		metav1.StatusCause{Type: metav1.CauseTypeFieldValueNotSupported, Field: path, Message: message})
 }
 
-// empty is what says nothing: an absent value, or an empty list or text. An empty object may mean something ("tpm:
-// {}"), and so may false and 0, which the Go types leave out where they mean nothing.
+// empty reports whether a value means nothing: an absent value, or an empty list or text. An empty object may mean
+// something ("tpm: {}"), and so may false and 0, which the Go types leave out where they mean nothing.
 func empty(value any) bool {
 	switch v := value.(type) {
 	case nil:

@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestNothingOfTheHost: no field through which a VM would have something of its host, or a file that somebody else
-// prepared, is on the list. Devices that somebody else's device plugin offers are: any pod can ask for these.
-func TestNothingOfTheHost(t *testing.T) {
+// TestNothingOfHost: the list has no field that would give a VM something of its host, or a file that others have
+// prepared. Devices of other vendors' device plugins are on it: any pod can request these.
+func TestNothingOfHost(t *testing.T) {
 	for field, spec := range map[string]string{
 		"spec.volumes[0].hostDisk": `volumes: [{name: a, hostDisk: {path: /etc/shadow, type: ` +
 			`DiskOrCreate}}]`,

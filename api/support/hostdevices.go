@@ -7,8 +7,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// HostDevices returns a cause for each device of hosts that the configuration permits and that nobody would offer:
-// virtflow has no device plugin for them.
+// HostDevices returns a cause for each host device that the configuration permits without an external device plugin:
+// virtflow has none for them.
 func HostDevices(permitted *kubevirtv1.PermittedHostDevices) []metav1.StatusCause {
 	if permitted == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-func TestSomebodyHasToOfferHostDevices(t *testing.T) {
+func TestHostDevicesNeedExternalProvider(t *testing.T) {
 	require.Empty(t, HostDevices(nil))
 	got := HostDevices(&kubevirtv1.PermittedHostDevices{
 		PciHostDevices:  []kubevirtv1.PciHostDevice{{ResourceName: "a/b", ExternalResourceProvider: true}, {ResourceName: "a/c"}},

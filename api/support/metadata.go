@@ -5,19 +5,19 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// pciTopology is the one layout of PCI ports that machines are built with.
+// pciTopology is the only supported layout of PCI ports.
 const pciTopology = "v3"
 
-// annotationHooks asks for programs beside the launcher that change the machine; injectIstio, as a label or annotation,
-// for Istio's proxy, unless it says that there is to be none.
+// annotationHooks requests programs beside the launcher that change the machine; injectIstio, as a label or annotation,
+// requests Istio's proxy, unless it is "false".
 const (
 	annotationHooks = "hooks.kubevirt.io/hookSidecars"
 	injectIstio     = "sidecar.istio.io/inject"
 )
 
 // Metadata returns a cause for each annotation and label of an instance, or of a template for instances, that KubeVirt
-// acts on and that would be ignored here, to somebody's harm. Path is that of the metadata. docs/concepts.md lists
-// those that change nothing a guest or its data depends on.
+// applies and that virtflow cannot ignore without harm. Path is that of the metadata. docs/differences.md lists those
+// that can be ignored, because no guest or its data depends on them.
 func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	refuseAt := func(field, message string) {
@@ -26,7 +26,7 @@ func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 		})
 	}
 	refuse := func(name, message string) { refuseAt(path+".annotations["+name+"]", message) }
-	// KubeVirt boots no such guest: its disks may be those of one that still runs elsewhere.
+	// KubeVirt does not boot such a guest: its disks may be those of one that still runs elsewhere.
 	if _, set := m.Annotations[kubevirtv1.CreateMigrationTarget]; set {
 		refuse(kubevirtv1.CreateMigrationTarget, " is not supported yet: no guest is received from another cluster")
 	}
@@ -34,7 +34,7 @@ func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 	if m.Annotations[annotationHooks] != "" {
 		refuse(annotationHooks, " is not supported yet: nothing runs beside the launcher")
 	}
-	// Whoever sets these expects a guest's devices at the addresses of another layout.
+	// With these, users expect a guest's devices at the addresses of another layout.
 	if v := m.Annotations[kubevirtv1.PciTopologyVersionAnnotation]; v != "" && v != pciTopology {
 		refuse(kubevirtv1.PciTopologyVersionAnnotation, ": "+v+" is not supported yet (supported: "+pciTopology+")")
 	}
@@ -42,7 +42,7 @@ func Metadata(m *metav1.ObjectMeta, path string) []metav1.StatusCause {
 		refuse(kubevirtv1.PciInterfaceSlotCountAnnotation,
 			" is not supported yet: ports are laid out as "+pciTopology)
 	}
-	// Nothing would be injected into a pod that has room for the launcher alone.
+	// Nothing would be injected into a pod that only runs the launcher.
 	for _, at := range []struct {
 		field string
 		in    map[string]string

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAnnotationsAndLabelsThatWouldBeIgnoredToSomebodysHarmAreRefused(t *testing.T) {
+func TestRefusesHarmfulMetadata(t *testing.T) {
 	refused := func(annotations map[string]string) []string {
 		var got []string
 		for _, c := range Metadata(&metav1.ObjectMeta{Annotations: annotations}, "metadata") {

@@ -1,12 +1,14 @@
 package support
 
-// reason says why fields are unsupported: that of a path, and of all that is below it.
+import "slices"
+
+// reason is the reason why a field, and all below it, is unsupported.
 type reason struct {
 	section, path string
 	why           string
 }
 
-// nothing is the reason of a field whose values are all that KubeVirt has on amd64.
+// nothing is the reason for a field all of whose values on amd64 are supported.
 const nothing = ""
 
 const (
@@ -15,7 +17,7 @@ const (
 	inConfiguration = "KubeVirt"
 )
 
-// reasons has one for each unsupported field. Of several that fit the first counts.
+// reasons has one for each unsupported field. The first that matches counts.
 func reasons() []reason {
 	var all []reason
 	for _, section := range []struct {
@@ -30,13 +32,22 @@ func reasons() []reason {
 }
 
 const (
-	later       = "not built yet"
-	plugLater   = later + ": nothing is plugged into a running guest; name the volume, stop and start the VM"
-	noHost      = "on purpose: nothing of its host is given to a guest, and launchers are PodSecurity \"restricted\""
-	removed     = "KubeVirt itself has removed it"
-	otherCPUs   = "guests are amd64"
+	later     = "not built yet"
+	plugLater = later + ": nothing is plugged into a running guest; name the volume, stop and start the VM"
+	noHost    = "on purpose: nothing of its host is given to a guest, and launchers are PodSecurity \"restricted\""
+	removed   = "KubeVirt itself has removed it"
+	otherCPUs = "guests are amd64"
+
+	// These are the reasons for settings of KubeVirt's operator and of the processes that it deploys.
 	byManifests = "virtflow's processes are deployed by its manifests, which no operator changes: edit those"
+	byHand      = "no operator deletes virtflow: see docs/uninstall.md"
+	ownRotation = "virtflow rotates its certificates in intervals of its own"
 )
+
+// hasNoEffect reports whether the setting is accepted: that it has no effect here changes nothing for a guest.
+func (r reason) hasNoEffect() bool {
+	return slices.Contains([]string{byManifests, byHand, ownRotation}, r.why)
+}
 
 func whyOfVMs() [][2]string {
 	return [][2]string{
@@ -61,8 +72,8 @@ func whyOfInstances() [][2]string {
 		{"domain.devices.disks[].lun.bus", nothing},
 		{"domain.devices.disks[].lun.reservation", "reservations need a helper with CAP_SYS_RAWIO beside the launcher"},
 		{"domain.devices.downwardMetrics", noHost},
-		{"domain.devices.gpus[].tag", later + ": a config drive tells the guest of none"},
-		{"domain.devices.hostDevices[].tag", later + ": a config drive tells the guest of none"},
+		{"domain.devices.gpus[].tag", later + ": a config drive names none of them to the guest"},
+		{"domain.devices.hostDevices[].tag", later + ": a config drive names none of them to the guest"},
 		{"domain.devices.inputs", nothing},
 		{"domain.devices.interfaces[].binding", "a binding plugin is a program that changes the guest's domain " +
 			"beside the launcher; use masquerade, bridge or sriov"},
@@ -78,7 +89,7 @@ func whyOfInstances() [][2]string {
 		{"domain.devices.video", nothing},
 		{"domain.devices.watchdog.diag288", otherCPUs},
 		{"domain.ioThreadsPolicy", nothing},
-		{"domain.launchSecurity", "SEV and TDX need processors that nobody has tried it on"},
+		{"domain.launchSecurity", "SEV and TDX need processors on which it was not tried"},
 		{"domain.machine", nothing},
 		{"domain.memory.reservedOverhead", later + ": what a launcher may lock follows from its devices"},
 		{"domain.rebootPolicy", nothing},
@@ -97,16 +108,16 @@ func whyOfInstances() [][2]string {
 func whyOfConfiguration() [][2]string {
 	const c, d = "configuration.", "configuration.developerConfiguration."
 	return [][2]string{
-		{"certificateRotateStrategy", "certificates are rotated in a rhythm of their own"},
+		{"certificateRotateStrategy", ownRotation},
 		{c + "apiConfiguration", byManifests},
 		{c + "architectureConfiguration", otherCPUs},
 		{c + "autoCPULimitNamespaceLabelSelector", later + ": say limits in the VM"},
 		{c + "changedBlockTrackingLabelSelectors", later + ": there are no incremental backups"},
 		{c + "commonInstancetypesDeployment", later + ": there are no instance types"},
-		{c + "confidentialCompute", "SEV and TDX need processors that nobody has tried it on"},
+		{c + "confidentialCompute", "SEV and TDX need processors on which it was not tried"},
 		{c + "controllerConfiguration", byManifests},
-		{d + "disabledFeatureGates", "known gates only"},
-		{d + "featureGates", "known gates only; those that would turn on what does not run are refused"},
+		{d + "disabledFeatureGates", "KubeVirt's gates only"},
+		{d + "featureGates", "KubeVirt's gates only. A gate permits fields; those that are not supported are refused by their names"},
 		{d + "clusterProfiler", later},
 		{d + "logVerbosity", byManifests},
 		{d + "minimumClusterTSCFrequency", later},
@@ -144,7 +155,7 @@ func whyOfConfiguration() [][2]string {
 		{"infra", byManifests}, {"workloads", byManifests}, {"productComponent", byManifests},
 		{"productName", byManifests}, {"productVersion", byManifests}, {"synchronizationPort", byManifests},
 		{"monitorAccount", byManifests}, {"monitorNamespace", byManifests}, {"serviceMonitorNamespace", byManifests},
-		{"uninstallStrategy", "it is about KubeVirt's operator; see docs/uninstall.md"},
+		{"uninstallStrategy", byHand},
 		{"workloadUpdateStrategy", nothing},
 	}
 }

@@ -9,41 +9,65 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// Unsupported is something that the API has and that is refused by name.
+// Unsupported is a field of the API that is refused by name.
 type Unsupported struct {
-	// Path is that of the field, as in Field. Only are the values that run; none: nothing of it does.
+	// Path is the field's path, as in Field. Only has the values that are supported; empty if none is.
 	Path string
 	Only []string
-	// Why it is so, and what to do instead where there is something.
+	// Why is the reason, and an alternative if there is one.
 	Why string
 }
 
-// Section is what is unsupported of one object.
+// Section has the unsupported fields of one object.
 type Section struct {
 	Title string
 	Rows  []Unsupported
 }
 
-// AllUnsupported is what remains of KubeVirt's API when all that is supported is taken away, with the reasons.
+// AllUnsupported returns the fields of KubeVirt's API that are not supported, with the reasons.
 func AllUnsupported() []Section {
 	var out []Section
 	for _, o := range objects() {
-		section := Section{Title: o.title}
-		for _, u := range unlisted(o.of, o.supported) {
-			if r, found := reasonOf(o.name, u.Path); !found || r.why != nothing {
-				u.Why = r.why
-				section.Rows = append(section.Rows, u)
-			}
-		}
-		out = append(out, section)
+		out = append(out, o.section(func(r reason) bool { return r.why != nothing && !r.hasNoEffect() }))
 	}
 	return out
+}
+
+// AllWithoutEffect returns the settings of the KubeVirt object that are accepted and have no effect.
+func AllWithoutEffect() []Unsupported {
+	for _, o := range objects() {
+		if o.name == inConfiguration {
+			return o.section(reason.hasNoEffect).Rows
+		}
+	}
+	return nil
+}
+
+// WhyNoEffect returns why a field of the KubeVirt object's spec is accepted although it has no effect; "" if it is not
+// such a field. The path begins below spec.
+func WhyNoEffect(path string) string {
+	if r, found := reasonOf(inConfiguration, path); found && r.hasNoEffect() {
+		return r.why
+	}
+	return ""
 }
 
 type object struct {
 	name, title string
 	of          reflect.Type
 	supported   []Field
+}
+
+// section returns the object's unlisted fields that have no reason, or one that want accepts.
+func (o object) section(want func(reason) bool) Section {
+	out := Section{Title: o.title}
+	for _, u := range unlisted(o.of, o.supported) {
+		if r, found := reasonOf(o.name, u.Path); want(r) || !found {
+			u.Why = r.why
+			out.Rows = append(out.Rows, u)
+		}
+	}
+	return out
 }
 
 func objects() []object {
@@ -56,8 +80,8 @@ func objects() []object {
 	}
 }
 
-// unlisted are the fields of a type that are not on a list, or of which only some values are. Of a field that is not on
-// it at all, what is below it is left out.
+// unlisted returns the fields of a type that are not on a list, or of which only some values are. For a field that is
+// not on it at all, the fields below it are left out.
 func unlisted(of reflect.Type, supported []Field) []Unsupported {
 	var out []Unsupported
 	add := func(path string, only []string) { out = append(out, Unsupported{Path: path, Only: only}) }
@@ -83,7 +107,7 @@ func unlisted(of reflect.Type, supported []Field) []Unsupported {
 			}
 		case reflect.Struct:
 			if at == reflect.TypeFor[metav1.ObjectMeta]() {
-				return // what is not on the list is for the API server to write
+				return // only the API server writes fields that are not on the list
 			}
 			for _, f := range fieldsOf(at) {
 				visit(f.of, known.children[f.name], strings.TrimPrefix(path+"."+f.name, "."))
@@ -100,7 +124,7 @@ type member struct {
 	of   reflect.Type
 }
 
-// fieldsOf are the fields of a struct by their names in JSON, those of embedded ones among them.
+// fieldsOf returns the fields of a struct by their JSON names, with those of embedded structs.
 func fieldsOf(at reflect.Type) []member {
 	if at.Kind() == reflect.Pointer {
 		at = at.Elem()

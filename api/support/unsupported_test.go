@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEachUnsupportedFieldHasAReason, and no reason is about a field that runs by now.
-func TestEachUnsupportedFieldHasAReason(t *testing.T) {
+// TestEachUnsupportedFieldHasReason: each unsupported field has a reason, and no reason is about a supported field.
+func TestEachUnsupportedFieldHasReason(t *testing.T) {
 	for _, s := range AllUnsupported() {
 		require.NotEmpty(t, s.Rows, s.Title)
 		for _, r := range s.Rows {
@@ -26,7 +26,7 @@ func TestEachUnsupportedFieldHasAReason(t *testing.T) {
 	}
 }
 
-func TestWhatRunsIsNotUnsupported(t *testing.T) {
+func TestOmitsSupportedFields(t *testing.T) {
 	paths := map[string][]string{}
 	for _, s := range AllUnsupported() {
 		for _, r := range s.Rows {
@@ -34,7 +34,7 @@ func TestWhatRunsIsNotUnsupported(t *testing.T) {
 		}
 	}
 	require.Contains(t, paths, "volumes[].hostDisk")
-	require.NotContains(t, paths, "volumes[].hostDisk.path", "it is told of as a whole")
+	require.NotContains(t, paths, "volumes[].hostDisk.path", "it is listed as a whole")
 	require.NotContains(t, paths, "volumes[].containerDisk")
 	require.NotContains(t, paths, "domain.machine.type", "there are no others on amd64")
 	require.NotContains(t, paths, "domain.ioThreadsPolicy", "all of KubeVirt's run")

@@ -6,11 +6,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Approval refuses an annotation that asks for approval of something that is not there to be approved: it would be
-// waited for by nobody.
+// Approval refuses an annotation that requires approval of an unknown operation: it would have no effect.
 func Approval(annotations map[string]string) []metav1.StatusCause {
 	list, ok := annotations[contract.AnnotationApproval]
 	if !ok {

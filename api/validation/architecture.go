@@ -7,7 +7,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// machine is what KubeVirt runs on one architecture.
+// machine has the machine types and devices of KubeVirt on one architecture.
 type machine struct {
 	name   string
 	videos []string
@@ -28,7 +28,7 @@ func machines() []machine {
 	}
 }
 
-// architectureRules hold for an instance on its architecture.
+// architectureRules apply to an instance on its architecture.
 func architectureRules(s subject) []metav1.StatusCause {
 	all := machines()
 	i := slices.IndexFunc(all, func(m machine) bool { return m.name == s.spec.Architecture })

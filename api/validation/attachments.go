@@ -9,7 +9,7 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// disksAndVolumes: each disk shows a volume that it can show, and no two boot in the same place.
+// disksAndVolumes: each disk has a volume of a kind that it can have, and no two have the same boot order.
 func disksAndVolumes(s subject) []metav1.StatusCause {
 	volumes := map[string]*kubevirtv1.Volume{}
 	for i := range s.spec.Volumes {
@@ -91,7 +91,7 @@ func interfaceBootOrder(s subject) []metav1.StatusCause {
 	return causes
 }
 
-// volumesUsed: each volume of an instance is shown to the guest somehow.
+// volumesUsed: each volume of an instance is used by a disk or file system.
 func volumesUsed(s subject) []metav1.StatusCause {
 	disks, filesystems := map[string]bool{}, map[string]bool{}
 	for _, d := range s.spec.Domain.Devices.Disks {

@@ -14,14 +14,16 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// device is a GPU or another device of the host. It is named, or claimed: then the scheduler finds one.
+// device is a GPU or another device of the host. It is named, or claimed (by a ResourceClaim): then the scheduler finds
+// one.
 type device struct {
 	index int
 	name  string
 	claim *kubevirtv1.ClaimRequest
 }
 
-func (d device) claimed() bool { return d.name == "" && d.claim != nil }
+// isClaimed reports whether the device is requested by a ResourceClaim, and not by its name.
+func (d device) isClaimed() bool { return d.name == "" && d.claim != nil }
 
 // deviceList are devices of one kind.
 type deviceList struct {
@@ -43,7 +45,7 @@ func (s subject) deviceLists() []deviceList {
 	return []deviceList{gpus, others}
 }
 
-// claimedDevices checks claims, the devices that use them, and that no two devices are one.
+// claimedDevices checks ResourceClaims, the devices that use them, and that no two devices are the same.
 func claimedDevices(s subject) []metav1.StatusCause {
 	causes := resourceClaims(s)
 	type owner struct {
@@ -88,24 +90,24 @@ func (s subject) networkClaims() map[string]int {
 		if n.ResourceClaim == nil || n.ResourceClaim.ClaimName == "" || n.ResourceClaim.RequestName == "" {
 			continue
 		}
-		if key := n.ResourceClaim.ClaimName + "/" + n.ResourceClaim.RequestName; !has(first, key) {
+		if key := n.ResourceClaim.ClaimName + "/" + n.ResourceClaim.RequestName; !hasKey(first, key) {
 			first[key] = i
 		}
 	}
 	return first
 }
 
-func has[V any](m map[string]V, key string) bool {
+func hasKey[V any](m map[string]V, key string) bool {
 	_, ok := m[key]
 	return ok
 }
 
-// devices checks one list. It adds the names of the claims that are used, and returns which device is the first of each
+// devices checks one list. It adds the names of the ResourceClaims that are used, and returns the first device of each
 // claim and request.
 func (s subject) devices(l deviceList, used map[string]bool) ([]metav1.StatusCause, map[string]int) {
 	p := s.domain("devices", l.field)
-	claimed := slices.ContainsFunc(l.devices, device.claimed)
-	named := slices.ContainsFunc(l.devices, func(d device) bool { return !d.claimed() })
+	claimed := slices.ContainsFunc(l.devices, device.isClaimed)
+	named := slices.ContainsFunc(l.devices, func(d device) bool { return !d.isClaimed() })
 	if l.oneWay && claimed && named {
 		return invalid(p, "vmi.spec.domain.devices.%s contains both DRA and non-DRA %ss; each %s must be either DRA "+
 			"or non-DRA", l.field, l.kind, l.kind), nil
@@ -117,7 +119,7 @@ func (s subject) devices(l deviceList, used map[string]bool) ([]metav1.StatusCau
 	}
 	first := map[string]int{}
 	for _, d := range l.devices {
-		if !d.claimed() {
+		if !d.isClaimed() {
 			continue
 		}
 		at := p.Index(d.index)
@@ -132,7 +134,7 @@ func (s subject) devices(l deviceList, used map[string]bool) ([]metav1.StatusCau
 		}
 		used[d.claim.ClaimName] = true
 		key := d.claim.ClaimName + "/" + d.claim.RequestName
-		if has(first, key) {
+		if hasKey(first, key) {
 			causes = append(causes, duplicate(at, "duplicate claimName/requestName pair %q", key)...)
 			continue
 		}
@@ -145,7 +147,7 @@ func namedDevices(p *field.Path, l deviceList) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for _, d := range l.devices {
 		switch {
-		case d.claimed():
+		case d.isClaimed():
 		case d.name == "":
 			causes = append(causes, required(p,
 				"vmi.spec.domain.devices.%s contains %ss without deviceName or claimRequest; "+

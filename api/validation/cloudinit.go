@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxInlineCloudInit is KubeVirt's limit, in bytes, for what stands in the object itself.
+// maxInlineCloudInit is KubeVirt's limit, in bytes, for inline data in the object.
 const maxInlineCloudInit = 2048
 
 // payload is one of the two payloads of a cloud-init volume in its three forms.

@@ -24,7 +24,7 @@ func cpuRequestWithinLimit(s subject) []metav1.StatusCause {
 	return invalid(p, "%s '%s' is greater than %s '%s'", p, request, s.domain("resources", "limits", "cpu"), limit)
 }
 
-// dedicatedCPUs: each pinned CPU is a whole one, and it is clear how many there are.
+// dedicatedCPUs: each dedicated CPU is a whole one, and their number is unambiguous.
 func dedicatedCPUs(s subject) []metav1.StatusCause {
 	if s.spec.Domain.CPU == nil || !s.spec.Domain.CPU.DedicatedCPUPlacement {
 		return nil
@@ -130,7 +130,7 @@ func dedicatedThreads(s subject) []metav1.StatusCause {
 		s.cpuPath("threads"), threads)
 }
 
-// vCPUs is the size of a topology; what is not given counts as one, but nothing at all as none.
+// vCPUs returns the size of a topology; a missing part counts as one, but a wholly missing topology as 0.
 func vCPUs(cpu *kubevirtv1.CPU) int64 {
 	var n uint32
 	for _, part := range []uint32{cpu.Cores, cpu.Sockets, cpu.Threads} {

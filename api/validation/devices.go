@@ -131,7 +131,7 @@ func panicDevices(s subject) []metav1.StatusCause {
 	return causes
 }
 
-// launchSecurity: what encrypts a guest's memory asks much of its firmware.
+// launchSecurity: memory encryption has requirements on the guest's firmware.
 func launchSecurity(s subject) []metav1.StatusCause {
 	l, p := s.spec.Domain.LaunchSecurity, s.path.Child("launchSecurity")
 	switch {
@@ -158,10 +158,11 @@ func launchSecurity(s subject) []metav1.StatusCause {
 	if !s.cluster.Enabled(gate) {
 		return invalid(p, "%s feature gate is not enabled in kubevirt-config", gate)
 	}
-	return s.encrypted(kinds[0], l)
+	return s.checkEncryption(kinds[0], l)
 }
 
-func (s subject) encrypted(kind string, l *kubevirtv1.LaunchSecurity) []metav1.StatusCause {
+// checkEncryption refuses what does not fit together with a kind of launch security, which encrypts the guest's memory.
+func (s subject) checkEncryption(kind string, l *kubevirtv1.LaunchSecurity) []metav1.StatusCause {
 	p := s.path.Child("launchSecurity")
 	var causes []metav1.StatusCause
 	refuse := func(when bool, format string, args ...any) {

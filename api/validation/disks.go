@@ -40,14 +40,14 @@ func (s subject) diskOf(i int) *kubevirtv1.Disk { return &s.spec.Domain.Devices.
 
 func (s subject) disk(i int) *field.Path { return s.domain("devices", "disks").Index(i) }
 
-// doubled is the path of a disk as KubeVirt writes it in some places.
+// doubled returns the path of a disk as KubeVirt writes it in some places.
 func (s subject) doubled(i int, more ...string) *field.Path {
 	p := field.NewPath(s.domain("devices", "disks").String()).
 		Child("domain", append([]string{"devices", "disks"}, more...)...)
 	return p.Index(i)
 }
 
-// maxSameNames bounds the disks that one is compared with: there may be very many of one name.
+// maxSameNames bounds the disks with which one is compared: there may be very many of one name.
 const maxSameNames = 100
 
 func diskNameDiffers(s subject, i int) []metav1.StatusCause {
@@ -103,7 +103,7 @@ func diskBootOrder(s subject, i int) []metav1.StatusCause {
 	return invalid(s.disk(i).Child("bootOrder"), "%s must have a boot order > 0, if supplied", s.disk(i))
 }
 
-// target is the kind of a disk and its bus.
+// target returns the kind of a disk and its bus.
 func target(d *kubevirtv1.Disk) (string, kubevirtv1.DiskBus) {
 	switch {
 	case d.Disk != nil:

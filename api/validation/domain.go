@@ -113,7 +113,7 @@ func evictionStrategy(s subject) []metav1.StatusCause {
 	}
 }
 
-// serviceAccount: the pod has one account, whichever way it is named.
+// serviceAccount: the pod has one account, in whichever way it is named.
 func serviceAccount(s subject) []metav1.StatusCause {
 	name := s.spec.ServiceAccountName
 	if name == "" {
@@ -134,8 +134,8 @@ func serviceAccount(s subject) []metav1.StatusCause {
 	return causes
 }
 
-// gracePeriod is not in KubeVirt's list: a pod with such a value is refused when it is made, when the user is no longer
-// there to read it.
+// gracePeriod is not one of KubeVirt's rules: a pod with such a value is refused when it is made, which the user would
+// not see.
 func gracePeriod(s subject) []metav1.StatusCause {
 	if g := s.spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
 		p := s.path.Child("terminationGracePeriodSeconds")

@@ -8,7 +8,7 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// hyperv: what imitates Hyper-V stands on other parts of the imitation. The doubled path is KubeVirt's.
+// hyperv: Hyper-V enlightenments depend on other ones. The doubled path is KubeVirt's.
 func hyperv(s subject) []metav1.StatusCause {
 	p := s.domain("features", "hyperv")
 	f := s.spec.Domain.Features

@@ -45,7 +45,7 @@ func (s subject) iface(i int) *field.Path { return s.domain("devices", "interfac
 
 func (s subject) ifaceOf(i int) *kubevirtv1.Interface { return &s.spec.Domain.Devices.Interfaces[i] }
 
-// networkOf is the network of an interface; if several have its name, the last one, and an empty one if none has.
+// networkOf returns the network of an interface; if several have its name, the last one, and an empty one if none has.
 func (s subject) networkOf(name string) kubevirtv1.Network {
 	for _, n := range slices.Backward(s.spec.Networks) {
 		if n.Name == name {
@@ -98,7 +98,7 @@ func oneBinding(s subject, i int) []metav1.StatusCause {
 	return invalid(s.iface(i), "logical %s interface must have exactly one binding method or binding plugin", f.Name)
 }
 
-// reservedMAC is that of the bridge which stands for the router in a masqueraded pod.
+// reservedMAC is the MAC of the bridge that is the router in a masqueraded pod.
 const reservedMAC = "02:00:00:00:00:00"
 
 func masqueradeBinding(s subject, i int) []metav1.StatusCause {

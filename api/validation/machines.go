@@ -11,11 +11,11 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// maxSMBIOS bounds a string that a guest's firmware shows, in bytes.
+// maxSMBIOS bounds a string in the SMBIOS tables of a guest's firmware, in bytes.
 const maxSMBIOS = 256
 
-// MachineConfiguration checks what the KubeVirt object says of all machines. Otherwise a VM would be refused, or find
-// no node, for something that its user has not said.
+// MachineConfiguration checks the settings of the KubeVirt object for all machines. Otherwise a VM would be refused, or
+// find no node, because of a setting that its user has not made.
 func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCause {
 	path := specPath().Child("configuration")
 	var causes []metav1.StatusCause
@@ -49,7 +49,7 @@ func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCa
 	return causes
 }
 
-// claimFiles checks how launchers make files on claims, and look at images.
+// claimFiles checks how launchers make files on PVCs, and read images.
 func claimFiles(path *field.Path, d *kubevirtv1.DeveloperConfiguration) []metav1.StatusCause {
 	const all = 100
 	var causes []metav1.StatusCause

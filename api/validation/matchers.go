@@ -26,8 +26,8 @@ func matchers(s *kubevirtv1.VirtualMachineSpec) (instancetype, preference *match
 	return instancetype, preference
 }
 
-// Matchers checks a VM's references to an instance type and a preference. Old is nil when the VM is created. The first
-// reference that is wrong is reported alone.
+// Matchers checks a VM's references to an instance type and a preference. Old is nil when the VM is created. Only the
+// first invalid reference is reported.
 func Matchers(vm, old *kubevirtv1.VirtualMachine) []metav1.StatusCause {
 	instancetype, preference := matchers(&vm.Spec)
 	if old != nil {

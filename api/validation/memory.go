@@ -8,10 +8,11 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// leastMemory is the least that a pod for a guest may request; less is taken for a slip of the unit.
+// leastMemory is the least that a pod for a guest may request; less is probably a wrong unit.
 const leastMemory = 1_000_000
 
-func negative(q *resource.Quantity, p *field.Path) []metav1.StatusCause {
+// checkNotNegative refuses a quantity below 0.
+func checkNotNegative(q *resource.Quantity, p *field.Path) []metav1.StatusCause {
 	if q.Value() < 0 {
 		return invalid(p, "%s '%s': must be greater than or equal to 0.", p, q)
 	}
@@ -31,7 +32,7 @@ func memoryRequest(s subject) []metav1.StatusCause {
 	if request.Value() > 0 && request.Cmp(*resource.NewQuantity(leastMemory, resource.DecimalSI)) < 0 {
 		return invalid(p, "%s '%s': must be greater than or equal to 1M.", p, request)
 	}
-	return negative(request, p)
+	return checkNotNegative(request, p)
 }
 
 func memoryLimit(s subject) []metav1.StatusCause {
@@ -40,10 +41,10 @@ func memoryLimit(s subject) []metav1.StatusCause {
 	if limit.Value() > 0 && request.Value() > limit.Value() {
 		return invalid(p, "%s '%s' is greater than %s '%s'", p, request, limitPath, limit)
 	}
-	return negative(limit, limitPath)
+	return checkNotNegative(limit, limitPath)
 }
 
-// hugepages: whole pages make the memory.
+// hugepages: the memory is a multiple of the page size.
 func hugepages(s subject) []metav1.StatusCause {
 	m := s.spec.Domain.Memory
 	if m == nil || m.Hugepages == nil {
@@ -74,7 +75,7 @@ func hugepages(s subject) []metav1.StatusCause {
 	return nil
 }
 
-// guestMemoryLimit: where memory can be plugged in, the limit follows the guest.
+// guestMemoryLimit: if memory can be hot-plugged, the limit must cover the guest's.
 func guestMemoryLimit(s subject) []metav1.StatusCause {
 	m := s.spec.Domain.Memory
 	if s.cluster.LiveUpdate() || m == nil || m.Guest == nil {
@@ -99,7 +100,7 @@ func someMemory(s subject) []metav1.StatusCause {
 		s.domain("memory", "hugepages", "pageSize"), s.domain("resources", "requests", "memory"))
 }
 
-// guestMemory: KubeVirt checks only what the pod requests, and nothing less than this boots there either.
+// guestMemory: KubeVirt checks only the pod's request, and less than this does not boot here either.
 func guestMemory(s subject) []metav1.StatusCause {
 	m := s.spec.Domain.Memory
 	if m == nil || m.Guest == nil || m.Guest.Value() >= leastMemory {

@@ -14,8 +14,8 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// MigrationPolicy applies KubeVirt's rules for a MigrationPolicy. Old is the policy before an update, or nil: what was
-// written while a feature gate was on may stay.
+// MigrationPolicy applies KubeVirt's rules for a MigrationPolicy. Old is the policy before an update, or nil: fields
+// that were written while a feature gate was on may stay.
 func MigrationPolicy(old, policy *v1alpha1.MigrationPolicy, cluster defaults.Cluster) []metav1.StatusCause {
 	spec := &policy.Spec
 	var before v1alpha1.MigrationPolicySpec
@@ -49,8 +49,8 @@ func MigrationPolicy(old, policy *v1alpha1.MigrationPolicy, cluster defaults.Clu
 	return causes
 }
 
-// MigrationConfiguration applies virtflow's own rules for how the cluster's guests move: what makes no sense is
-// refused, and not passed over.
+// MigrationConfiguration applies virtflow's own rules for the cluster's migration settings: invalid values are refused
+// rather than ignored.
 func MigrationConfiguration(c *kubevirtv1.MigrationConfiguration) []metav1.StatusCause {
 	if c == nil {
 		return nil
@@ -117,7 +117,7 @@ func factor(path *field.Path, value *string, least, most float64, more bool) []m
 	}
 }
 
-// OwnMigrationPolicy applies virtflow's own rule: what it does not do is refused, and not passed over.
+// OwnMigrationPolicy applies virtflow's own rule: unsupported settings are refused rather than ignored.
 func OwnMigrationPolicy(policy *v1alpha1.MigrationPolicy) []metav1.StatusCause {
 	e := policy.Spec.ExperimentalMigrationOptions
 	if e == nil || e.Compression == nil || *e.Compression == "" || *e.Compression == "none" {

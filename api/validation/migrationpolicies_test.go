@@ -12,8 +12,8 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// TestFactorsOfAPolicy are checked whether the feature gate is on or not.
-func TestFactorsOfAPolicy(t *testing.T) {
+// TestFactorsOfPolicy: the factors of a migration policy are checked whether the feature gate is on or not.
+func TestFactorsOfPolicy(t *testing.T) {
 	gate := defaults.Cluster{}
 	gate.Configuration.DeveloperConfiguration = &kubevirtv1.DeveloperConfiguration{
 		FeatureGates: []string{defaults.GateMigrationStall}}
@@ -29,7 +29,7 @@ func TestFactorsOfAPolicy(t *testing.T) {
 			"must be greater than or equal to 1"}},
 		"above": {factors("1.1", "1e999", "1.5", "1"), []string{"must be less than or equal to 1",
 			"must be a number", "must be less than or equal to 1"}},
-		"no numbers": {factors("", "x", "NaN", "1,5"), []string{"must be a number", "must be a number",
+		"not numbers": {factors("", "x", "NaN", "1,5"), []string{"must be a number", "must be a number",
 			"must be a number", "must be a number"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,8 +51,8 @@ func factors(ewma, precopy, patience, completion string) kubevirtv1.StallDetecto
 		PatienceWindowDecayFactor: &patience, CompletionTimeoutFactor: &completion}
 }
 
-// TestAConfigurationThatMakesNoSense is refused, so that nobody thinks that it holds.
-func TestAConfigurationThatMakesNoSense(t *testing.T) {
+// TestInvalidConfiguration: an invalid configuration is refused, so that no setting is accepted without effect.
+func TestInvalidConfiguration(t *testing.T) {
 	require.Empty(t, MigrationConfiguration(nil))
 	minus, zero, none := int64(-1), int64(0), uint32(0)
 	less, key, wrong := resource.MustParse("-1Mi"), "example.com/drain", "a b"

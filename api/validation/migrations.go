@@ -9,8 +9,8 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// Migration applies KubeVirt's rules for a new VirtualMachineInstanceMigration that need nothing but itself. Controller
-// says that virtflow's own scheduler of migrations makes it.
+// Migration applies KubeVirt's rules for a new VirtualMachineInstanceMigration that need only the object itself.
+// Controller means that virtflow's own scheduler of migrations makes it.
 func Migration(m *kubevirtv1.VirtualMachineInstanceMigration, controller bool) []metav1.StatusCause {
 	switch {
 	case m.Spec.VMIName == "":
@@ -23,13 +23,13 @@ func Migration(m *kubevirtv1.VirtualMachineInstanceMigration, controller bool) [
 	}
 }
 
-// OwnMigration applies virtflow's own rules: a selector that no pod can have is refused here, and not when the target's
-// pod is made.
+// OwnMigration applies virtflow's own rules: a selector that no pod can have is refused here, and not only when the
+// target's pod is made.
 func OwnMigration(m *kubevirtv1.VirtualMachineInstanceMigration) []metav1.StatusCause {
 	return causesOf(metav1validation.ValidateLabels(m.Spec.AddedNodeSelector, specPath().Child("addedNodeSelector")))
 }
 
-// MigrationBetweenClusters applies the rules for a migration of which only one half is here.
+// MigrationBetweenClusters applies the rules for a migration of which only one half is in this cluster.
 func MigrationBetweenClusters(
 	m *kubevirtv1.VirtualMachineInstanceMigration, cluster defaults.Cluster,
 ) []metav1.StatusCause {

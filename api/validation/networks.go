@@ -10,7 +10,7 @@ import (
 
 func (s subject) network(i int) *field.Path { return s.path.Child("networks").Index(i) }
 
-// oneDefaultNetwork: the pod's own network, or one Multus network in its place.
+// oneDefaultNetwork: the pod's own network, or one Multus network that replaces it.
 func oneDefaultNetwork(s subject) []metav1.StatusCause {
 	pods, multus := 0, 0
 	for _, n := range s.spec.Networks {

@@ -12,7 +12,8 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// plugged says what a running guest cannot follow of a change of its VMI's spec. Only the first finding is reported.
+// plugged returns a cause for a change of a VMI's spec that its running guest cannot follow. Only the first is
+// reported.
 func plugged(old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster) []metav1.StatusCause {
 	for _, rule := range []func() []metav1.StatusCause{
 		func() []metav1.StatusCause { return sameLimits(&old.Spec.Domain, &vmi.Spec.Domain) },
@@ -92,7 +93,7 @@ func utilityVolumes(old, vmi *kubevirtv1.VirtualMachineInstance, cluster default
 	return nil
 }
 
-// permanentNames are the volumes that were there when the guest booted.
+// permanentNames returns the volumes that the guest had when it booted.
 func permanentNames(vmi *kubevirtv1.VirtualMachineInstance) map[string]bool {
 	names := map[string]bool{}
 	for _, v := range vmi.Status.VolumeStatus {
@@ -103,7 +104,7 @@ func permanentNames(vmi *kubevirtv1.VirtualMachineInstance) map[string]bool {
 	return names
 }
 
-// attached are the volumes and disks of an instance by name, the volumes apart as permanent and plugged in.
+// attached has the volumes and disks of an instance by name, with permanent and hot-plugged volumes separately.
 type attached struct {
 	permanent, plugged map[string]kubevirtv1.Volume
 	disks              map[string]kubevirtv1.Disk
@@ -220,13 +221,13 @@ func newVolume(name string, before, after attached) []metav1.StatusCause {
 	if !ok {
 		return invalid(nowhere{}, "disk %s does not exist", name)
 	}
-	if has(before.disks, name) {
+	if hasKey(before.disks, name) {
 		return nil
 	}
 	return pluggedDisk(&d, name, "Hotplug configuration", nowhere{})
 }
 
-// pluggedDisk: only some buses take a disk while the guest runs. Prefix begins each message.
+// pluggedDisk: only some buses accept a disk while the guest runs. Prefix begins each message.
 func pluggedDisk(d *kubevirtv1.Disk, name, prefix string, at interface{ String() string }) []metav1.StatusCause {
 	if d == nil {
 		return invalid(at, "%s for [%s] requires the disk field to be set.", prefix, name)

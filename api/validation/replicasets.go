@@ -5,12 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// ReplicaSet applies KubeVirt's rules for a VirtualMachineInstanceReplicaSet; its template's spec is checked as it
-// stands. Every field may change later: KubeVirt makes none immutable.
+// ReplicaSet applies KubeVirt's rules for a VirtualMachineInstanceReplicaSet; its template's spec is checked without
+// defaults. Every field may change later: KubeVirt makes none immutable.
 func ReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaults.Cluster) []metav1.StatusCause {
 	spec := specPath()
 	if set.Spec.Template == nil {
@@ -27,8 +27,8 @@ func ReplicaSet(set *kubevirtv1.VirtualMachineInstanceReplicaSet, cluster defaul
 	return causes
 }
 
-// OwnReplicaSet applies the rules that are not KubeVirt's. KubeVirt finds some of them when it makes the instances; the
-// template's spec has been filled in (expanded) as theirs would be.
+// OwnReplicaSet applies the rules that are not KubeVirt's. KubeVirt applies some of them when it makes the instances;
+// the template's spec has been filled in (expanded) as theirs would be.
 func OwnReplicaSet(
 	set *kubevirtv1.VirtualMachineInstanceReplicaSet, expanded *kubevirtv1.VirtualMachineInstanceSpec,
 	cluster defaults.Cluster,
@@ -44,8 +44,8 @@ func OwnReplicaSet(
 	switch {
 	case err != nil: // which KubeVirt's rules say
 	case selector.Empty():
-		// KubeVirt takes it and then does nothing for it, since the template has no labels, or everything in the
-		// namespace would match.
+		// KubeVirt accepts it and then does nothing, since the template has no labels, or everything in the namespace
+		// would match.
 		causes = append(causes, invalid(spec.Child("selector"), "selector must not be empty")...)
 	case len(selector.String()) > contract.MaxSelector:
 		causes = append(causes, invalid(spec.Child("selector"), "selector has %d bytes, and can have %d at most",

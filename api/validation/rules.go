@@ -10,7 +10,7 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// subject is what a rule for a VMI's spec looks at. Path is where the spec is: spec, or spec.template.spec.
+// subject has the input of a rule for a VMI's spec. Path is the path of the spec: spec, or spec.template.spec.
 type subject struct {
 	spec    *kubevirtv1.VirtualMachineInstanceSpec
 	path    *field.Path
@@ -23,13 +23,13 @@ type rule struct {
 	apply func(subject) []metav1.StatusCause
 }
 
-// element is a rule for one of many: a disk, a volume, an interface, by its number.
+// element is a rule for one element of a list: a disk, a volume, an interface, by its number.
 type element struct {
 	name  string
 	apply func(subject, int) []metav1.StatusCause
 }
 
-// maxFound bounds what is found of elements of which there are very many: no more are reported.
+// maxFound bounds the findings about elements of a list: no more are reported.
 const maxFound = 1000
 
 // each applies rules to n elements, one element after the other.
@@ -48,7 +48,7 @@ func each(n func(subject) int, rules []element) func(subject) []metav1.StatusCau
 	}
 }
 
-// specRules hold for every VMI's spec, wherever it stands. They are KubeVirt's, in the order in which it reports them.
+// specRules apply to every VMI's spec, in any object. They are KubeVirt's, in the order in which it reports them.
 func specRules() []rule {
 	return []rule{
 		{"hostname", hostname},
@@ -107,7 +107,7 @@ func specRules() []rule {
 	}
 }
 
-// networkRules are the part of specRules that is about networks and interfaces.
+// networkRules are the part of specRules about networks and interfaces.
 func networkRules() []rule {
 	return []rule{
 		{"one default network", oneDefaultNetwork},
@@ -126,7 +126,7 @@ func networkRules() []rule {
 
 func networks(s subject) []metav1.StatusCause { return s.apply(networkRules()) }
 
-// instanceRules hold for a VMI itself, beyond those for its spec.
+// instanceRules apply to a VMI itself, beyond those for its spec.
 func instanceRules() []rule {
 	return []rule{
 		{"volumes are used", volumesUsed},
@@ -134,7 +134,7 @@ func instanceRules() []rule {
 	}
 }
 
-// ownRules are not KubeVirt's: what they refuse could never start, and the user would learn it too late.
+// ownRules are not KubeVirt's: what they refuse could never start, and the user would only see that later.
 func ownRules() []rule {
 	return []rule{
 		{"guest memory", guestMemory},
@@ -142,14 +142,14 @@ func ownRules() []rule {
 	}
 }
 
-// Spec applies KubeVirt's rules for a VMI's spec that stands at path.
+// Spec applies KubeVirt's rules for a VMI's spec at that path.
 func Spec(
 	path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster,
 ) []metav1.StatusCause {
 	return subject{spec: spec, path: path, cluster: cluster}.apply(specRules())
 }
 
-// Startable lists what KubeVirt would accept although it could never start. Path is where the spec is.
+// Startable returns causes for what KubeVirt would accept although it could never start. Path is the path of the spec.
 func Startable(
 	path *field.Path, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster,
 ) []metav1.StatusCause {
@@ -189,7 +189,7 @@ func unsupported(path fmt.Stringer, format string, args ...any) []metav1.StatusC
 	return causeOf(metav1.CauseTypeFieldValueNotSupported, path, format, args...)
 }
 
-// nowhere is for causes that KubeVirt gives no field.
+// nowhere is the field of causes for which KubeVirt has none.
 type nowhere struct{}
 
 func (nowhere) String() string { return "" }
@@ -208,5 +208,5 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 func isFalse(b *bool) bool { return b != nil && !*b }
 
-// on is how KubeVirt reads an option that is there: on, unless it says that it is off.
+// on reports whether an optional switch is on, as KubeVirt reads it: unless it is set to false.
 func on(b *bool) bool { return b == nil || *b }

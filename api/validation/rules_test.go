@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// Each case breaks one rule; the texts are KubeVirt's.
+// TestRules: each case violates one rule; the texts are KubeVirt's.
 func TestRules(t *testing.T) {
 	for name, c := range map[string]struct{ spec, field, message string }{
 		"hostname": {`hostname: "a+b"`, "spec.hostname",

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Where a pod may run is checked as Kubernetes does for pods, which is not to be had as a library.
+// The scheduling fields are checked as Kubernetes checks those of pods, for which there is no library.
 
 func affinity(s subject) []metav1.StatusCause {
 	a := s.spec.Affinity
@@ -35,7 +35,7 @@ func affinity(s subject) []metav1.StatusCause {
 	return causesOf(errs)
 }
 
-// causesOf is for what Kubernetes' own rules find.
+// causesOf converts the findings of Kubernetes' own rules.
 func causesOf(errs field.ErrorList) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for _, e := range errs {
@@ -46,8 +46,8 @@ func causesOf(errs field.ErrorList) []metav1.StatusCause {
 	return causes
 }
 
-// olderWords are those of the release of Kubernetes' rules that KubeVirt is built with: the key of a label is a
-// qualified name, and lengths are counted in characters.
+// olderWords replaces texts by those of the release of Kubernetes' rules with which KubeVirt is built: the key of a
+// label is a qualified name, and lengths are counted in characters.
 func olderWords(text string) string {
 	return strings.NewReplacer(
 		"a valid label key must consist of", "a qualified name must consist of",

@@ -13,7 +13,7 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// DeprecatedRunning is the warning that comes with a VM that uses spec.running.
+// DeprecatedRunning is the warning for a VM that uses spec.running.
 const DeprecatedRunning = "spec.running is deprecated, please use spec.runStrategy instead."
 
 // machineRule is a rule for a VM.
@@ -22,7 +22,7 @@ type machineRule struct {
 	apply func(machineSubject) []metav1.StatusCause
 }
 
-// machineSubject is a VM whose template's spec has been filled in as its VMI's would be. Own says that virtflow itself
+// machineSubject is a VM whose template's spec has been filled in as its VMI's would be. Own is true if virtflow itself
 // writes it.
 type machineSubject struct {
 	vm       *kubevirtv1.VirtualMachine
@@ -59,7 +59,7 @@ func VM(
 
 func specPath() *field.Path { return field.NewPath("spec") }
 
-// TemplatePath is where the spec of a template stands.
+// TemplatePath is the path of a template's spec.
 func TemplatePath() *field.Path { return field.NewPath("spec", "template", "spec") }
 
 func templateMetadata(s machineSubject) []metav1.StatusCause {
@@ -70,8 +70,8 @@ func templateSpec(s machineSubject) []metav1.StatusCause {
 	return Spec(TemplatePath(), s.expanded, s.cluster)
 }
 
-// Discontinued lists bindings that KubeVirt no longer has. They are reported alone, only when a VM is created, and at
-// the paths of a VMI.
+// Discontinued returns causes for bindings that KubeVirt has removed. They are reported alone, only when a VM is
+// created, and at the paths of a VMI.
 func Discontinued(spec *kubevirtv1.VirtualMachineInstanceSpec) []metav1.StatusCause {
 	s := subject{spec: spec, path: specPath()}
 	var causes []metav1.StatusCause
@@ -122,7 +122,7 @@ func runStrategy(m machineSubject) []metav1.StatusCause {
 	}
 }
 
-// hotplugLimits: CPUs and memory that are to be plugged in must be such that they can be.
+// hotplugLimits: CPUs and memory must be of a kind that can be hot-plugged.
 func hotplugLimits(m machineSubject) []metav1.StatusCause {
 	if !m.cluster.LiveUpdate() {
 		return nil
@@ -218,7 +218,8 @@ func oneDataVolumeSource(p *field.Path, source *cdiv1.DataVolumeSource) []metav1
 	}
 }
 
-// DataVolumeNamespaces: data volumes are made where the VM is. Old is nil when the VM is created; what was there stays.
+// DataVolumeNamespaces: data volumes are made in the VM's namespace. Old is nil when the VM is created; existing ones
+// may stay.
 func DataVolumeNamespaces(vm, old *kubevirtv1.VirtualMachine, namespace string) []metav1.StatusCause {
 	if old != nil && equality.Semantic.DeepEqual(old.Spec.DataVolumeTemplates, vm.Spec.DataVolumeTemplates) {
 		return nil
@@ -236,7 +237,7 @@ func DataVolumeNamespaces(vm, old *kubevirtv1.VirtualMachine, namespace string) 
 	return causes
 }
 
-// Busy keeps a VM as it is while a snapshot of it is taken, or one is brought back.
+// Busy refuses changes of a VM while a snapshot of it is taken, or one is restored.
 func Busy(vm, old *kubevirtv1.VirtualMachine) []metav1.StatusCause {
 	if vm.Spec.Template == nil || old.Spec.Template == nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -17,11 +17,11 @@ const (
 	annotationHooks = "hooks.kubevirt.io/hookSidecars"
 )
 
-// VMI applies KubeVirt's rules for a VirtualMachineInstance that is being created. Own says that virtflow itself
+// VMI applies KubeVirt's rules for a VirtualMachineInstance that is being created. Own means that virtflow itself
 // creates it.
 func VMI(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster, own bool) []metav1.StatusCause {
 	s := subject{spec: &vmi.Spec, path: specPath(), cluster: cluster}
-	// KubeVirt reports networks first, and then once more among the rest.
+	// KubeVirt reports networks first, and then again among the rest.
 	causes := append(Discontinued(&vmi.Spec), networks(s)...)
 	causes = append(causes, s.apply(specRules())...)
 	causes = append(causes, s.apply(instanceRules())...)
@@ -39,8 +39,8 @@ func OwnVMI(vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster, ow
 	return append(causes, reservedAnnotation(vmi.Annotations, nil)...)
 }
 
-// VMIUpdate applies the rules for changing a VMI: only virtflow itself changes the spec, and only what a running guest
-// can follow.
+// VMIUpdate applies the rules for changing a VMI: only virtflow itself changes the spec, and only in ways that a
+// running guest can follow.
 func VMIUpdate(old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster, own bool) []metav1.StatusCause {
 	changed := !equality.Semantic.DeepEqual(old.Spec, vmi.Spec)
 	switch {
@@ -57,8 +57,8 @@ func VMIUpdate(old, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Clu
 	return reservedAnnotation(vmi.Annotations, old.Annotations)
 }
 
-// maxFinalizers is how many an instance may be made with: virtflow adds its own, and the policy virtflow-finalizers
-// lets no object have more than 32.
+// maxFinalizers is the most finalizers of a new instance: virtflow adds its own, and the policy virtflow-finalizers
+// permits an object 32 at most.
 const maxFinalizers = 30
 
 // metadata of an instance, or of the template of one.
@@ -85,7 +85,7 @@ func metadata(p *field.Path, m *metav1.ObjectMeta, cluster defaults.Cluster, own
 	return causes
 }
 
-// reservedLabels may be set by virtflow alone: it acts on them.
+// reservedLabels may be set by virtflow alone, because its decisions depend on them.
 func reservedLabels(
 	labels, old map[string]string, at interface{ String() string }, message string,
 ) []metav1.StatusCause {
@@ -102,7 +102,7 @@ func reservedLabels(
 	return nil
 }
 
-// reservedAnnotation may be set by virtflow alone: a replica set counts on it.
+// reservedAnnotation may be set by virtflow alone: a replica set depends on it.
 func reservedAnnotation(annotations, old map[string]string) []metav1.StatusCause {
 	value, set := annotations[contract.AnnotationReplica]
 	before, had := old[contract.AnnotationReplica]
@@ -114,7 +114,7 @@ func reservedAnnotation(annotations, old map[string]string) []metav1.StatusCause
 		contract.AnnotationReplica)
 }
 
-// FromNode keeps a node to the instances that are there, or on their way there. Node is the name of the node that asks.
+// FromNode limits a node to the instances that are on it, or are moving to it. Node is the name of the node.
 func FromNode(node string, old, vmi *kubevirtv1.VirtualMachineInstance) []metav1.StatusCause {
 	to := ""
 	if m := old.Status.MigrationState; m != nil {

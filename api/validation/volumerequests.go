@@ -12,7 +12,7 @@ import (
 )
 
 // VolumeRequests checks the requests in a VM's status to add and to remove volumes. Only the first finding is reported.
-// VMI is the VM's running instance; nil: there is none.
+// VMI is the VM's running instance; nil if there is none.
 func VolumeRequests(
 	vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, cluster defaults.Cluster,
 ) []metav1.StatusCause {
@@ -107,7 +107,7 @@ func (r *requests) checkAdd(p *field.Path, add *kubevirtv1.AddVolumeOptions) []m
 	return nil
 }
 
-// applyRequest changes a spec as the request asks.
+// applyRequest changes a spec as requested.
 func applyRequest(spec *kubevirtv1.VirtualMachineInstanceSpec, request *kubevirtv1.VirtualMachineVolumeRequest) {
 	if remove := request.RemoveVolumeOptions; remove != nil {
 		spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v kubevirtv1.Volume) bool { return v.Name == remove.Name })

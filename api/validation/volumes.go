@@ -109,7 +109,7 @@ func volumeSourceNamed(s subject, i int) []metav1.StatusCause {
 	return causes
 }
 
-// singleVolumes are those of which a guest can have one.
+// singleVolumes returns the kinds of volumes of which a guest can have one.
 func singleVolumes(s subject) []metav1.StatusCause {
 	var accounts, metrics, dumps int
 	for _, v := range s.spec.Volumes {
@@ -146,7 +146,7 @@ func containerDiskPaths(s subject) []metav1.StatusCause {
 	return causes
 }
 
-// filePath is a path within an image; none is the image's usual one.
+// filePath checks a path within an image; an empty one is the image's usual one.
 func filePath(p *field.Path, file string) []metav1.StatusCause {
 	switch {
 	case file == "":

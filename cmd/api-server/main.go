@@ -1,5 +1,4 @@
-// Command api-server answers what users' requests meet first: the admission webhooks, and the API
-// subresources.kubevirt.io.
+// Command api-server serves the requests of users: the admission webhooks, and the API subresources.kubevirt.io.
 package main
 
 import (

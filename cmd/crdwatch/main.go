@@ -1,4 +1,4 @@
-// Command crdwatch sends virtflow's workflows what happens in Kubernetes.
+// Command crdwatch sends virtflow's workflows the changes of Kubernetes objects.
 package main
 
 import (
@@ -38,7 +38,7 @@ func command() *cobra.Command {
 			"namespace of virtflow itself; empty: the one this pod runs in, else virtflow")
 		f.StringVar(&identity, "identity", "", "name of this process in the leader's lease; empty: the host name")
 		f.StringVar(&image, "launcher-image", "", "image of the launcher that each VM's pod runs, as the control "+
-			"workers' flag says; empty: nobody looks for launchers of another one")
+			"workers' flag says; empty: outdated launchers are not detected")
 		f.IntVar(&workers, "workers", 16, "how many workflows are sent something at once")
 	}
 	run := func(ctx context.Context, p *process.Process) error {

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
@@ -24,12 +26,12 @@ import (
 const (
 	// launcherUser runs libvirt here as in every launcher's pod.
 	launcherUser = 107
-	// findLimit is for everything: libvirt may have to try the emulator out.
+	// findLimit is the time for everything: libvirt may have to probe the emulator.
 	findLimit = 2 * time.Minute
 )
 
-// capabilitiesCommand writes what this host offers guests to a file, for the node worker. Failing to find it out is no
-// error of the process: the guests of this node need their node worker all the same.
+// capabilitiesCommand writes the capabilities of this host to a file, for the node worker. A failure is no error of the
+// process: the guests of this node need their node worker nevertheless.
 func capabilitiesCommand(o *options) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -54,7 +56,7 @@ func capabilitiesCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// writeCapabilities has a process of the launchers' user find out, and writes its answer in one step.
+// writeCapabilities has a process of the launchers' user determine them, and writes its answer in one step.
 func writeCapabilities(ctx context.Context, output string) error {
 	if err := os.Remove(output); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing what was found earlier: %w", err)
@@ -64,7 +66,7 @@ func writeCapabilities(ctx context.Context, output string) error {
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	// The container's own device file: a launcher's pod has one that its user may open, too.
-	if err := os.Chmod(kvm.Device, 0o666); err != nil && !errors.Is(err, os.ErrNotExist) { //nolint:gosec // see above
+	if err := os.Chmod(kvm.Device, 0o666); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("opening %s to libvirt: %w", kvm.Device, err)
 	}
 	private, err := os.MkdirTemp("", "host-")
@@ -75,24 +77,20 @@ func writeCapabilities(ctx context.Context, output string) error {
 	if err := os.Chown(private, launcherUser, launcherUser); err != nil {
 		return fmt.Errorf("making a directory for libvirt: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, self, "capabilities", "--private-dir", private) //nolint:gosec // this very program
+	cmd := exec.CommandContext(ctx, self, "capabilities", "--private-dir", private)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: launcherUser, Gid: launcherUser}}
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("asking libvirt: %w", err)
 	}
-	part := output + ".part"
-	if err := os.WriteFile(part, said.Bytes(), 0o644); err != nil { //nolint:gosec // nothing secret
-		return fmt.Errorf("writing the answer: %w", err)
-	}
-	if err := os.Rename(part, output); err != nil {
+	if err := renameio.WriteFile(output, said.Bytes(), 0o644, renameio.WithTempDir(filepath.Dir(output))); err != nil {
 		return fmt.Errorf("writing the answer: %w", err)
 	}
 	return nil
 }
 
-// printCapabilities asks libvirt itself.
+// printCapabilities reads the host's capabilities from libvirt, and prints them.
 func (o *options) printCapabilities(ctx context.Context) error {
 	if err := os.Setenv("LIBVIRT_AUTOSTART", "0"); err != nil {
 		return fmt.Errorf("preparing the environment: %w", err)
@@ -101,7 +99,7 @@ func (o *options) printCapabilities(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// libvirt waits until the emulator that it tried out is gone: this process has to reap it, as the first one of a
+	// libvirt waits until the emulator that it probed is reaped: this process must do that, as the first one of a
 	// launcher's pod does.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("taking over orphans: %w", err)
@@ -113,7 +111,7 @@ func (o *options) printCapabilities(ctx context.Context) error {
 		return err
 	}
 	problem := kvm.Judge(ctx, tryKVM(processes))
-	log.Info().Bool("kvm", problem == nil).AnErr("why", problem).Msg("finding out what this host offers guests")
+	log.Info().Bool("kvm", problem == nil).AnErr("why", problem).Msg("determining capabilities of this host")
 	found, err := capabilities.Find(ctx, libvirtd.New(loop, libvirtd.Config{
 		Daemon: o.daemon, Emulator: o.launcher.Emulator, Private: o.launcher.Private, Capabilities: o.capabilities,
 		Domain: "none",

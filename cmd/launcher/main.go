@@ -54,7 +54,7 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// probeCommand ends the process itself: the kubelet is to see the exit code of the command in the guest.
+// probeCommand ends the process itself, so that the kubelet gets the exit code of the command in the guest.
 func probeCommand() *cobra.Command {
 	cmd := probe.NewCommand()
 	run := cmd.RunE
@@ -94,7 +94,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.StringVar(&c.Claims, "claims-dir", claims.Directory, "directory with the file system of each claim")
 	f.StringVar(&c.Devices, "devices-dir", claims.Devices, "directory with the claims that are devices")
 	f.StringVar(&c.State, "state-dir", claims.StateDirectory,
-		"directory with what the machine remembers from one launcher to the next")
+		"directory with the VM's persistent state (vTPM, EFI variables), which outlives the launcher")
 	f.StringVar(&c.ResolvConf, "resolv-conf", "/etc/resolv.conf", "resolver settings that the guest gets by DHCP")
 	f.StringVar(&c.Emulator, "emulator", "/usr/bin/qemu-system-x86_64", "QEMU program")
 	f.BoolVar(&c.AllowEmulation, "allow-emulation", os.Getenv("ALLOW_EMULATION") == "true",
@@ -108,7 +108,7 @@ func (o *options) add(f *pflag.FlagSet) {
 }
 
 func (o *options) run(ctx context.Context, p *process.Process) error {
-	// libvirt's client library would start a second daemon where it does not find the first.
+	// libvirt's client library would start a second daemon if it did not find the first.
 	if err := os.Setenv("LIBVIRT_AUTOSTART", "0"); err != nil {
 		return fmt.Errorf("preparing the environment: %w", err)
 	}
@@ -142,7 +142,7 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	}, log).Run(ctx)
 }
 
-// tryKVM runs the trial in a process of this very program.
+// tryKVM runs the trial in a process of this program.
 func tryKVM(processes *reaper.Reaper) kvm.Trial {
 	return func(ctx context.Context, limit time.Duration) error {
 		self, err := os.Executable()

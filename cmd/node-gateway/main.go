@@ -1,11 +1,11 @@
-// Command node-gateway is the only door from nodes to Temporal.
+// Command node-gateway is the only connection from nodes to Temporal.
 package main
 
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/virtflow/virtflow/gateway"
 	"github.com/virtflow/virtflow/internal/process"
-	"github.com/virtflow/virtflow/workers/gateway"
 )
 
 func main() {

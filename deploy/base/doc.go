@@ -1,2 +1,2 @@
-// Package base is the folder of virtflow's manifests; its tests check what they give away.
+// Package base has virtflow's manifests; its tests check the permissions that they grant.
 package base

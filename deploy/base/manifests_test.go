@@ -72,7 +72,7 @@ func objects(t *testing.T, pattern string) []runtime.Object {
 	var out []runtime.Object
 	documents(t, pattern, func(file string, asJSON []byte) {
 		if filepath.Base(file) == "api-services.yaml" {
-			return // its types' module brings half of the API server along; see TestTheAggregatedAPI
+			return // its types' module brings half of the API server along; see TestAggregatedPI
 		}
 		o, _, err := decoder.Decode(asJSON, nil, nil)
 		require.NoError(t, err, file)
@@ -95,16 +95,15 @@ func templates(t *testing.T) map[string]corev1.PodTemplateSpec {
 	return out
 }
 
-// TestPodsRunWhereTheirImagesDo: they are built for Linux on amd64 only, and so are the guests that a node worker is
-// for.
-func TestPodsRunWhereTheirImagesDo(t *testing.T) {
+// TestPodsRunOnlyOnMD64: the images are built for Linux on amd64 only, and so are the guests of a node worker.
+func TestPodsRunOnlyOnMD64(t *testing.T) {
 	for name, template := range templates(t) {
 		require.Equal(t, map[string]string{corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"},
 			template.Spec.NodeSelector, name)
 	}
 }
 
-func TestOnlyTheNodeWorkerIsPrivileged(t *testing.T) {
+func TestOnlyNodeWorkerIsPrivileged(t *testing.T) {
 	for name, template := range templates(t) {
 		pod := template.Spec
 		require.Len(t, pod.Containers, 1)
@@ -131,9 +130,9 @@ func TestOnlyTheNodeWorkerIsPrivileged(t *testing.T) {
 	}
 }
 
-// TestTheGatewayIsTheNodeWorkersOnlyWayToTemporal: no certificate for it, and a token that opens nothing but the
-// gateway.
-func TestTheGatewayIsTheNodeWorkersOnlyWayToTemporal(t *testing.T) {
+// TestNodeWorkersReachTemporalOnlyByGateway: they have no certificate for Temporal, and a token that only the gateway
+// accepts.
+func TestNodeWorkersReachTemporalOnlyByGateway(t *testing.T) {
 	pod := templates(t)[nodeWorker].Spec
 	tokens := 0
 	for _, v := range pod.Volumes {
@@ -173,8 +172,8 @@ func TestTheGatewayIsTheNodeWorkersOnlyWayToTemporal(t *testing.T) {
 	require.Equal(t, 2, tokens, "there is no network policy for the gateway")
 }
 
-// TestOnlyNodeWorkersSendGuests: the port for that is open to node workers of virtflow's own namespace, and they may
-// reach it.
+// TestOnlyNodeWorkersSendGuests: the port for migrations is open to node workers of virtflow's own namespace, and they
+// may connect to it.
 func TestOnlyNodeWorkersSendGuests(t *testing.T) {
 	only := func(ports []networkingv1.NetworkPolicyPort, peers []networkingv1.NetworkPolicyPeer) bool {
 		if len(ports) != 1 || ports[0].Port.String() != "migration" {
@@ -242,7 +241,7 @@ func TestNoRoleGivesMoreThanItNames(t *testing.T) {
 	require.NotZero(t, roles)
 }
 
-func TestEveryProcessHasItsAccountAndTheNodeWorkerNoRole(t *testing.T) {
+func TestEveryProcessHasItsAccountAndNodeWorkerNoRole(t *testing.T) {
 	accounts := map[string]bool{}
 	for _, o := range objects(t, "*.yaml") {
 		switch o := o.(type) {
@@ -289,7 +288,7 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 			path = strings.TrimPrefix(path, "/apis/"+subresources.Group+"/v1/admission")
 			require.Contains(t, admission.AuthenticatedPaths(), path, name)
 		} else {
-			require.NotContains(t, admission.AuthenticatedPaths(), path, "%s: anybody could call it", name)
+			require.NotContains(t, admission.AuthenticatedPaths(), path, "%s: unauthenticated callers could call it", name)
 		}
 		return path
 	}
@@ -311,11 +310,11 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 	for _, h := range hooks {
 		require.Contains(t, served, h.path)
 		if h.path == admission.PathReport {
-			require.Equal(t, admissionregistrationv1.Ignore, *h.policy, "a deletion depends on nobody")
+			require.Equal(t, admissionregistrationv1.Ignore, *h.policy, "a deletion must not depend on virtflow")
 			require.Equal(t, int32(1), *h.timeout)
 		} else {
 			require.Equal(t, admissionregistrationv1.Fail, *h.policy)
-			require.NotContains(t, h.operations, admissionregistrationv1.Delete, "%s: a deletion depends on nobody",
+			require.NotContains(t, h.operations, admissionregistrationv1.Delete, "%s: a deletion must not depend on virtflow",
 				h.path)
 		}
 		require.LessOrEqual(t, *h.timeout, int32(10), "as KubeVirt's")
@@ -327,7 +326,7 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 			admission.PathValidatePolicy,
 		}, h.path) {
 			require.Equal(t, "something-to-look-at", h.conditions[len(h.conditions)-1].Name,
-				"%s: who takes a finalizer away waits for nobody", h.path)
+				"%s: the removal of a finalizer must not depend on virtflow", h.path)
 		}
 		if h.path == admission.PathValidateEviction {
 			require.Contains(t, h.conditions[1].Expression, `request.name.startsWith("virt-launcher-")`,
@@ -336,7 +335,7 @@ func TestWebhooksAreServedAndExemptVirtflow(t *testing.T) {
 	}
 }
 
-func TestTheShippedConfigurationAndTheExampleAreSupported(t *testing.T) {
+func TestShippedConfigurationAndExampleAreSupported(t *testing.T) {
 	for _, o := range append(objects(t, "configuration.yaml"), objects(t, "../examples/*.yaml")...) {
 		switch o := o.(type) {
 		case *kubevirtv1.KubeVirt:
@@ -355,8 +354,8 @@ func TestTheShippedConfigurationAndTheExampleAreSupported(t *testing.T) {
 	}
 }
 
-// TestTheAggregatedAPI: the APIServices are those that the api server keeps its CA in.
-func TestTheAggregatedAPI(t *testing.T) {
+// TestAggregatedPI: the APIServices are those that the api server keeps its CA in.
+func TestAggregatedPI(t *testing.T) {
 	content, err := os.ReadFile("api-services.yaml")
 	require.NoError(t, err)
 	documents := bytes.Split(content, []byte("\n---\n"))
@@ -387,8 +386,8 @@ func TestTheAggregatedAPI(t *testing.T) {
 	}
 }
 
-// TestWhoReachesTheNodeWorkers: the CA's key stays with the API server, and nobody mounts it.
-func TestWhoReachesTheNodeWorkers(t *testing.T) {
+// TestAccessToNodeWorkers: the CA's key stays with the API server, and no pod mounts it.
+func TestAccessToNodeWorkers(t *testing.T) {
 	const ca, leaf = "virtflow-access", "virtflow-node-access"
 	mounts := map[string][]string{}
 	for name, template := range templates(t) {
@@ -422,9 +421,9 @@ func TestWhoReachesTheNodeWorkers(t *testing.T) {
 	require.Len(t, readers, 1)
 }
 
-// TestRemovingVirtflowRemovesAllOfIt: the manual names everything that does not go with the namespace. Definitions go
-// by their own manifests.
-func TestRemovingVirtflowRemovesAllOfIt(t *testing.T) {
+// TestUninstallRemovesEverything: the manual names everything that is not deleted with the namespace. Definitions are
+// deleted by their own manifests.
+func TestUninstallRemovesEverything(t *testing.T) {
 	manual, err := os.ReadFile("../../docs/uninstall.md")
 	require.NoError(t, err)
 	commands := strings.Split(string(manual), "\n")

@@ -9,7 +9,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/node"
 )
 
@@ -35,8 +35,9 @@ func policies(t *testing.T) map[string]*admissionregistrationv1.ValidatingAdmiss
 	return out
 }
 
-// TestThePolicyForNodesPermitsWhatIsWritten, and no label that means something to others.
-func TestThePolicyForNodesPermitsWhatIsWritten(t *testing.T) {
+// TestNodePolicyPermitsWrittenLabels: the policy permits the labels that virtflow writes, and no label that other
+// programs interpret.
+func TestNodePolicyPermitsWrittenLabels(t *testing.T) {
 	var own *regexp.Regexp
 	for _, v := range policies(t)["virtflow-nodes"].Spec.Variables {
 		if v.Name == "own" {
@@ -59,8 +60,9 @@ func TestThePolicyForNodesPermitsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// TestThePolicyForLauncherPodsNamesEveryMark by which anything here knows a launcher's pod.
-func TestThePolicyForLauncherPodsNamesEveryMark(t *testing.T) {
+// TestLauncherPolicyCoversEveryMark: the policy covers every label, annotation and finalizer by which virtflow
+// recognises a launcher pod.
+func TestLauncherPolicyCoversEveryMark(t *testing.T) {
 	conditions := policies(t)["virtflow-launcher-pods"].Spec.MatchConditions
 	text := conditions[len(conditions)-1].Expression
 	for _, mark := range []string{

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// module is the first line of the repository's own go.mod. Folders in it have others.
+// module is the first line of go.mod at the repository's root; folders in it have other ones.
 const module = "module github.com/virtflow/virtflow\n"
 
-// Root is the repository's folder, at or above the working directory.
+// Root returns the repository's folder, at or above the working directory.
 func Root() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {

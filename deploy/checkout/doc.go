@@ -1,2 +1,2 @@
-// Package checkout finds the repository that a program or a test runs in.
+// Package checkout finds the repository of the running program or test.
 package checkout

@@ -24,21 +24,20 @@ const (
 	spareSectors = 1 * mebibyte / sector
 )
 
-// What the BIOS starts is the disk's first sector, whose code ends where the partition table begins and which says
-// where the second stage lies; that one's first sector says where its rest does. Offsets of GRUB's boot.img and
-// core.img.
+// Offsets in GRUB's boot.img and core.img. The BIOS starts the disk's first sector, whose code ends where the partition
+// table begins, and which has the address of the second stage; that one's first sector has the address of its rest.
 const (
 	bootCode   = 440
 	nextStage  = 0x5c
 	restOfCore = sector - 12
 )
 
-// espConfig has the signed GRUB, which looks for it beneath this name, go on with the root's own configuration.
+// espConfig makes the signed GRUB, which looks for it beneath this name, continue with the root's own configuration.
 const espConfig = "search --no-floppy --label " + rootLabel + " --set=root\nset prefix=($root)/boot/grub\n" +
 	"configfile /boot/grub/grub.cfg\n"
 
-// Build makes disk.img in dir, a Debian of that release from the sources that the named file lists. It takes a minute
-// or two, and root.
+// Build makes disk.img in dir, a Debian of that release from the sources in the named file. It takes a minute or two,
+// and needs root.
 func Build(ctx context.Context, release, sources, dir string) error {
 	work, err := os.MkdirTemp("", "virtflow-cloudimage-")
 	if err != nil {
@@ -118,7 +117,7 @@ func writeESP(ctx context.Context, root, work, disk string) error {
 	return nil
 }
 
-// writeBIOS puts GRUB's two stages where the BIOS and each other find them.
+// writeBIOS writes GRUB's two stages to where the BIOS and each other find them.
 func writeBIOS(root, disk string) error {
 	boot, err := os.ReadFile(filepath.Join(root, "usr/lib/grub/i386-pc/boot.img"))
 	if err != nil {
@@ -142,7 +141,7 @@ func writeBIOS(root, disk string) error {
 	return errors.Join(err, f.Close())
 }
 
-// linked are both stages with the places of what follows each.
+// linked returns both stages of the boot loader with the addresses that they need.
 func linked(boot, core []byte) (code, rest []byte, err error) {
 	if len(boot) != sector || len(core) < 2*sector || len(core) > biosSectors*sector {
 		return nil, nil, fmt.Errorf("GRUB's stages are of %d and %d bytes: want %d, and at most %d", len(boot), len(core),

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestStagesSayWhereTheNextLies(t *testing.T) {
+func TestStagesSayWhereNextLies(t *testing.T) {
 	boot, core := make([]byte, sector), make([]byte, 3*sector)
 	boot[bootCode], core[sector] = 1, 2
 	code, rest, err := linked(boot, core)

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// rootLabel is that of the root file system, as cloud images of Debian have it.
+// rootLabel is the label of the root file system, as in Debian's cloud images.
 const rootLabel = "cloudimg-rootfs"
 
-// Packages are installed, with what they depend on and what every Debian has.
+// Packages are installed, with their dependencies and Debian's base system.
 func Packages() []string {
 	return []string{
 		"systemd-sysv", "systemd-resolved", "dbus", "udev", "linux-image-cloud-amd64", "initramfs-tools", "kmod",
@@ -28,7 +28,7 @@ func Packages() []string {
 //go:embed system.go disk.go
 var sources embed.FS
 
-// Inputs is all of this package that the disk depends on.
+// Inputs returns the files of this package on which the disk depends.
 func Inputs() (string, error) {
 	var b strings.Builder
 	for _, name := range []string{"system.go", "disk.go"} {
@@ -61,8 +61,8 @@ func files() map[string]string {
 	}
 }
 
-// setUp is done in the installed system: its first boot makes the keys of its SSH server, and cloud-init has its
-// network set up by systemd. core.img is what the BIOS's boot loader is, with all that it needs to read grub.cfg.
+// setUp runs in the installed system: its first boot makes the keys of its SSH server, and has cloud-init set up the
+// network by systemd. core.img is the BIOS's boot loader, with everything that it needs to read grub.cfg.
 const setUp = `set -e
 rm -f /etc/ssh/ssh_host_*
 systemctl enable systemd-networkd systemd-resolved qemu-guest-agent
@@ -71,7 +71,7 @@ grub-mkimage -O i386-pc -o /boot/grub/core.img -p '(hd0,gpt3)/boot/grub' \
   biosdisk part_gpt ext2 normal configfile linux serial terminal search
 `
 
-// install makes the system in the folder root.
+// install installs the system in the folder root.
 func install(ctx context.Context, release, sources, root string) error {
 	out, err := run(ctx, "mmdebstrap", "--mode=root", "--variant=minbase", "--include="+strings.Join(Packages(), ","),
 		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
@@ -94,7 +94,7 @@ func install(ctx context.Context, release, sources, root string) error {
 	return nil
 }
 
-// run returns the last lines of what a command says.
+// run runs a command and returns the last lines of its output in its error.
 func run(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")

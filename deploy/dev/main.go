@@ -1,6 +1,5 @@
-// Command dev is virtflow's local cluster: a real Kubernetes with two nodes and
-// a real Temporal, built from source, on one Debian machine. The Makefile calls
-// it; `go run -C deploy/dev . help` lists what it can do.
+// Command dev is virtflow's local cluster: a real Kubernetes with two nodes and a real Temporal, built from source, on
+// one Debian machine. The Makefile calls it; `go run -C deploy/dev . help` lists what it can do.
 package main
 
 import (
@@ -25,7 +24,7 @@ func main() {
 		return
 	}
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "Interrupted. The same command again goes on from here.")
+		fmt.Fprintln(os.Stderr, "Interrupted. Repeat the command to continue.")
 	} else {
 		fmt.Fprintf(os.Stderr, "Failed: %v\n", err)
 	}
@@ -43,13 +42,13 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// here is the cluster that belongs to the checkout of the working directory.
+// here returns the cluster of the working directory's checkout.
 func here() (cluster.Cluster, error) {
 	l, err := layout.FromEnvironment()
 	return cluster.Cluster{Layout: l, TemporalDB: os.Getenv("TEMPORAL_DB"), Out: os.Stdout}, err
 }
 
-// with makes a command's function of one that works on the cluster.
+// with returns a command's function that works on the cluster.
 func with(do func(context.Context, cluster.Cluster, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := here()

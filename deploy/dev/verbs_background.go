@@ -12,8 +12,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/node"
 )
 
-// backgroundVerbs are what the program calls itself by: the supervisor, and a
-// node's first two processes.
+// backgroundVerbs are the commands that the program runs itself: the supervisor, and a node's first two processes.
 func backgroundVerbs() []*cobra.Command {
 	log := zerolog.New(os.Stderr).With().Timestamp().Logger()
 	return []*cobra.Command{

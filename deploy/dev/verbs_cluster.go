@@ -4,15 +4,17 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/virtflow/virtflow/deploy/dev/cluster"
 	"github.com/virtflow/virtflow/deploy/dev/debian"
 	"github.com/virtflow/virtflow/deploy/dev/parts"
+	"github.com/virtflow/virtflow/deploy/dev/vulnerabilities"
 )
 
-// clusterVerbs are about the cluster itself.
+// clusterVerbs returns the commands about the cluster itself.
 func clusterVerbs() []*cobra.Command {
 	var purge bool
 	down := &cobra.Command{
@@ -35,7 +37,15 @@ func clusterVerbs() []*cobra.Command {
 		{
 			Use: "up", Short: "Build what is missing, start what does not run, wait until it is usable",
 			Args: cobra.NoArgs,
-			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return c.Up(ctx) }),
+			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error { return up(ctx, c) }),
+		},
+		{
+			Use: "storage", Short: "Like up, with a CSI driver and a StorageClass; the cluster keeps them",
+			Args: cobra.NoArgs,
+			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
+				c.Storage = true
+				return up(ctx, c)
+			}),
 		},
 		down,
 		multus,
@@ -100,7 +110,26 @@ func clusterVerbs() []*cobra.Command {
 			ValidArgs: partNames(),
 			RunE:      with(build),
 		},
+		{
+			Use: "vulnerabilities", Short: "Look for known vulnerabilities in what virtflow's programs call",
+			Args: cobra.NoArgs,
+			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
+				builder := parts.Builder{Repo: c.Layout.Repo, Cache: c.Layout.Cache, Out: os.Stderr}
+				folder, err := builder.Ensure(ctx, parts.Govulncheck())
+				if err != nil {
+					return err
+				}
+				return vulnerabilities.Check(ctx, c.Layout.Repo, filepath.Join(folder, "govulncheck"), os.Stdout)
+			}),
+		},
 	}
+}
+
+func up(ctx context.Context, c cluster.Cluster) error {
+	if err := c.Announce("", 0); err != nil {
+		return err
+	}
+	return c.Up(ctx)
 }
 
 func partNames() []string {

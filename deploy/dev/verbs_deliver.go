@@ -10,7 +10,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/deliver"
 )
 
-// deliverVerbs are about virtflow in the cluster.
+// deliverVerbs returns the commands about virtflow in the cluster.
 func deliverVerbs() []*cobra.Command {
 	return []*cobra.Command{
 		cdi(),
@@ -32,6 +32,9 @@ func deliverVerbs() []*cobra.Command {
 			}),
 		withOverlay("demo", "Bring up the cluster and virtflow, and run a virtual machine",
 			func(ctx context.Context, d deliver.Delivery) error {
+				if err := d.Cluster.Announce("images", deliver.ColdImages); err != nil {
+					return err
+				}
 				if err := d.Cluster.Up(ctx); err != nil {
 					return err
 				}
@@ -43,7 +46,7 @@ func deliverVerbs() []*cobra.Command {
 	}
 }
 
-// withOverlay is a verb that builds virtflow's images.
+// withOverlay returns a command that builds virtflow's images.
 func withOverlay(use, short string, do func(context.Context, deliver.Delivery) error) *cobra.Command {
 	var overlay string
 	cmd := &cobra.Command{
@@ -64,6 +67,10 @@ func cdi() *cobra.Command {
 			d := deliver.Delivery{Cluster: c, Out: os.Stdout}
 			if off {
 				return d.WithoutCDI(ctx)
+			}
+			c.Storage = true // it clones volumes by the CSI driver
+			if err := up(ctx, c); err != nil {
+				return err
 			}
 			return d.CDI(ctx)
 		}),

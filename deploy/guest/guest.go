@@ -22,8 +22,8 @@ var rootfs embed.FS
 //go:embed *.go
 var sources embed.FS
 
-// CommandLine is the kernel's: messages and login on the serial line and the screen, the serial line as the console. No
-// panic= on purpose: a guest that crashed stays crashed for the host to see.
+// CommandLine is the kernel's command line: messages and login appear on the serial line and the screen, and the serial
+// line is the console. No panic= on purpose: a guest that crashed stays crashed for the host to see.
 const CommandLine = "console=tty0 console=ttyS0 quiet loglevel=3"
 
 // Kernel is the package whose newest version names the kernel; it has no files of its own. The "cloud" kernel would be
@@ -34,7 +34,7 @@ const Kernel = "linux-image-amd64"
 // initramfs.
 const MinimumMiB = 128
 
-// Packages are what the guest is made of, beside the kernel.
+// Packages are the packages from which the guest is made, besides the kernel.
 func Packages() []string { return []string{"busybox-static", "dropbear-bin", "qemu-guest-agent"} }
 
 // Loaders are the packages with what UEFI starts, signed for secure boot: shim, and GRUB, which starts the kernel.

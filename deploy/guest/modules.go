@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// wantedModules are the kernel modules that the guest loads, with what they depend on, at every boot: the disk and
-// network models that a VirtualMachine may ask for, its watchdog, the file systems, what the firmware is told and UEFI
-// remembers, and what the power button and the guest agent need.
+// wantedModules are the kernel modules that the guest loads, with their dependencies, at every boot: for the disk and
+// network models that a VirtualMachine may have, its watchdog, the file systems, the firmware's tables and UEFI's
+// variables, the power button and the guest agent.
 func wantedModules() []string {
 	return []string{
 		"virtio_pci", "virtio_blk", "virtio_net", "virtio_scsi", "virtio_balloon", "virtio_console", "virtio_rng",

@@ -4,6 +4,7 @@
 //	go run ./deploy/images build [--only launcher,guest]
 //	go run ./deploy/images verify
 //
-// The archives lie in ${VIRTFLOW_CACHE:-~/.cache/virtflow}/images/NAME-TAG.tar. A tag is a hash of what went in, so
+// The archives lie in ${VIRTFLOW_CACHE:-~/.cache/virtflow}/images/NAME-TAG.oci.tar, and beside each what it is made of,
+// NAME-TAG.cdx.json. A tag is a hash of what went in, so
 // what is there already is not built again.
 package main

@@ -9,9 +9,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/virtflow/virtflow/deploy/images/archive"
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/recipes"
 	"github.com/virtflow/virtflow/deploy/images/sandbox"
@@ -46,7 +48,7 @@ func command() *cobra.Command {
 	root.AddCommand(
 		&cobra.Command{
 			Use:   "build",
-			Short: "Builds what is not in the cache and prints a line NAME TAG PATH for each image",
+			Short: "Builds what is not in the cache and prints a line NAME TAG PATH DIGEST for each image",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				chosen, err := recipes.Choose(only)
@@ -127,16 +129,20 @@ func build(ctx context.Context, chosen []recipes.Recipe, overlay string) error {
 		started := time.Now()
 		image, err := recipe.Build(ctx, builder)
 		if ctx.Err() != nil {
-			return fmt.Errorf("stopped while building %s; the next build goes on from what is finished", recipe.Name)
+			return fmt.Errorf("stopped while building %s; the next build continues from what is finished", recipe.Name)
 		}
 		if err != nil {
-			builder.Log.Error().Str("image", recipe.Name).Err(err).Msg("not built")
+			builder.Log.Error().Str("image", recipe.Name).Err(err).Msg("failed to build image")
 			failed = append(failed, recipe.Name)
 			continue
 		}
 		builder.Log.Info().Str("image", recipe.Name).Str("tag", image.Tag).Bool("cached", image.Cached).
-			Str("took", time.Since(started).Round(10*time.Millisecond).String()).Msg("ready")
-		fmt.Println(recipe.Name, image.Tag, image.Path)
+			Str("took", time.Since(started).Round(10*time.Millisecond).String()).Msg("built image")
+		digest, err := archive.Digest(image.Path)
+		if err != nil {
+			return err
+		}
+		fmt.Println(recipe.Name, image.Tag, image.Path, digest)
 	}
 	if len(failed) > 0 {
 		return fmt.Errorf("not built: %s (the reasons stand above)", strings.Join(failed, ", "))
@@ -150,7 +156,7 @@ func newBuilder() (*recipes.Builder, error) {
 		return nil, err
 	}
 	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: time.TimeOnly,
-		NoColor: os.Getenv("NO_COLOR") != ""}).
+		NoColor: os.Getenv("NO_COLOR") != "" || !isatty.IsTerminal(os.Stderr.Fd())}).
 		With().Timestamp().Logger()
 	return recipes.NewBuilder(dir, log)
 }

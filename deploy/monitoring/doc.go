@@ -1,4 +1,4 @@
-// Package monitoring is what Prometheus and Grafana are given: rules.yaml with the alerts, the same as an object of the
-// Prometheus operator, what is scraped, and a dashboard. Its tests hold all of these to the metrics that the processes
-// have, and to docs/runbooks.md.
+// Package monitoring has the configuration of Prometheus and Grafana: rules.yaml with the alerts, the same as an object
+// of the Prometheus operator, the scrape targets, and a dashboard. Its tests check all of these against the metrics of
+// the processes, and against docs/runbooks.md.
 package monitoring

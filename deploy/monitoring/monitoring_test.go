@@ -53,7 +53,7 @@ func rules(t *testing.T) (out []rule) {
 	return out
 }
 
-// TestPromtool lets Prometheus itself read the rules, and raise each alert.
+// TestPromtool has Prometheus itself read the rules, and raise each alert.
 func TestPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil { // Debian's package has a server, too, which would serve the network without authentication
@@ -77,8 +77,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// TestTheOperatorsRulesAreTheSame as the plain ones.
-func TestTheOperatorsRulesAreTheSame(t *testing.T) {
+// TestOperatorsRulesMatch: the operator's rules match the plain ones.
+func TestOperatorsRulesMatch(t *testing.T) {
 	plain, err := os.ReadFile(rulesFile)
 	require.NoError(t, err)
 	want, err := monitoring.PrometheusRule(plain)
@@ -93,7 +93,7 @@ func TestTheOperatorsRulesAreTheSame(t *testing.T) {
 	require.Equal(t, file, object["spec"])
 }
 
-// TestEveryAlertHasItsRunbook, and every runbook its alert.
+// TestEveryAlertHasItsRunbook: every alert has a runbook, and every runbook an alert.
 func TestEveryAlertHasItsRunbook(t *testing.T) {
 	page, err := os.ReadFile("../../docs/runbooks.md")
 	require.NoError(t, err)
@@ -118,16 +118,16 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestWhatIsAskedForExists: a metric, recorded or of a process, stands behind each name in the alerts, the recording
-// rules and the dashboard.
-func TestWhatIsAskedForExists(t *testing.T) {
+// TestMetricsExist: a recorded metric, or one of a process, exists for each name in the alerts, the recording rules and
+// the dashboard.
+func TestMetricsExist(t *testing.T) {
 	page, err := metrics.Page()
 	require.NoError(t, err)
 	known := map[string]string{}
 	for _, m := range page {
 		known[m.Name] = m.Type
 	}
-	// Go's collectors have them; the tests of client_golang say so.
+	// Go's collectors have them, as the tests of client_golang check.
 	known["process_cpu_seconds_total"], known["process_resident_memory_bytes"] = "counter", "gauge"
 	var asked []string
 	for _, r := range rules(t) {
@@ -160,8 +160,8 @@ func exists(known map[string]string, name string) bool {
 	return false
 }
 
-// names are those of the metrics in an expression: what is neither in quotes, braces, brackets or a list of labels, nor
-// a number, a function or a keyword.
+// names returns the metrics in an expression: words outside quotes, braces, brackets and lists of labels that are no
+// numbers, functions or keywords.
 func names(expr string) (out []string) {
 	for _, not := range []string{`"[^"]*"`, `\{[^}]*\}`, `\[[^\]]*\]`,
 		`\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)`, `\boffset\s+\w+`, `\b\w+\s*\(`} {
@@ -175,7 +175,7 @@ func names(expr string) (out []string) {
 	return out
 }
 
-// dashboard are the expressions of the panels.
+// dashboard returns the expressions of the panels.
 func dashboard(t *testing.T) (out []string) {
 	t.Helper()
 	panels, err := metrics.Dashboard()
@@ -191,8 +191,8 @@ func dashboard(t *testing.T) (out []string) {
 	return out
 }
 
-// TestTemporalsSDKHasWhatThePageSays: the names are constants of its module, which nobody else can import.
-func TestTemporalsSDKHasWhatThePageSays(t *testing.T) {
+// TestTemporalsSDKHasDocumentedMetrics: the names are constants of its module, which other modules cannot import.
+func TestTemporalsSDKHasDocumentedMetrics(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "go.temporal.io/sdk").Output()
 	require.NoError(t, err)
 	file, err := parser.ParseFile(token.NewFileSet(),

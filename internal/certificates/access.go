@@ -22,17 +22,20 @@ import (
 
 const accessCAName = "virtflow-node-access-ca"
 
-// AccessOptions say where the certificates between the API server and the node workers are kept. Both Secrets must
-// exist, empty at first.
+// AccessOptions names the Secrets with the certificates between the API server and the node workers. Both must exist,
+// empty at first.
 type AccessOptions struct {
-	// Own has the CA with its key, and the API server's client certificate. Nobody else may read it.
+	// Own has the CA with its key, and the API server's client certificate. Only the API server may read it.
 	Own types.NamespacedName
-	// Nodes has what node workers mount: their server certificate, and the CA without its key.
+	// Nodes is mounted by node workers: it has their server certificate, and the CA without its key.
 	Nodes types.NamespacedName
+	// Expiry shows when their certificates expire.
+	Expiry Expiry
 }
 
-// Access keeps the certificates by which the API server and the node workers know each other: a CA of their own, and
-// one certificate for each role, good for that role only. It is safe for concurrent use, in one process and in several.
+// Access renews the certificates by which the API server and the node workers authenticate each other: a CA of their
+// own, and one certificate for each role, good for that role only. It is safe for concurrent use, in one process and in
+// several.
 type Access struct {
 	AccessOptions
 	reader  client.Reader
@@ -42,12 +45,12 @@ type Access struct {
 	current atomic.Pointer[tls.Config]
 }
 
-// NewAccess makes an Access. The reader may be a cache: what is written is checked against what was read.
+// NewAccess returns an Access. The reader may be a cache: writes have the resourceVersion that was read.
 func NewAccess(r client.Reader, w client.Writer, o AccessOptions, log zerolog.Logger) *Access {
 	return &Access{AccessOptions: o, reader: r, writer: w, log: log, now: time.Now}
 }
 
-// Client is how the API server connects to node workers.
+// Client returns the TLS configuration with which the API server connects to node workers.
 func (a *Access) Client() (*tls.Config, error) {
 	c := a.current.Load()
 	if c == nil {
@@ -56,7 +59,7 @@ func (a *Access) Client() (*tls.Config, error) {
 	return c, nil
 }
 
-// Refresh renews what is about to end, and puts into use what is new.
+// Refresh renews certificates that are about to expire, and begins to use new ones.
 func (a *Access) Refresh(ctx context.Context) error {
 	own, err := a.keep(ctx, a.Own, a.renewOwn)
 	if err != nil {
@@ -79,8 +82,8 @@ func (a *Access) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// keep reads a Secret, and writes it where renew has changed it. When another replica was faster, the next refresh
-// finds what it wrote.
+// keep reads a Secret, and writes it if renew has changed it. If another replica has written it first, the next refresh
+// finds its write.
 func (a *Access) keep(
 	ctx context.Context, name types.NamespacedName, renew func(*corev1.Secret) (string, error),
 ) (*corev1.Secret, error) {
@@ -88,6 +91,7 @@ func (a *Access) keep(
 	if err := a.reader.Get(ctx, name, secret); err != nil {
 		return nil, fmt.Errorf("reading Secret %s (part of virtflow's manifests, empty at first): %w", name, err)
 	}
+	a.Expiry.observe(secret)
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
@@ -102,7 +106,7 @@ func (a *Access) keep(
 		return nil, fmt.Errorf("writing Secret %s: %w", name, err)
 	}
 	a.log.Info().Str("namespace", name.Namespace).Str("name", name.Name).Str("renewed", renewed).
-		Msg("certificate renewed")
+		Msg("renewed certificate")
 	return secret, nil
 }
 

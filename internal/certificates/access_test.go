@@ -49,7 +49,7 @@ func secretOf(t *testing.T, c client.Client, name types.NamespacedName) *corev1.
 	return s
 }
 
-// shakeHands connects a client with a node worker that has mounted the Secret as it is given.
+// shakeHands connects a client to a node worker that has mounted the given Secret.
 func shakeHands(t *testing.T, clientConfig *tls.Config, mounted *corev1.Secret, at time.Time) error {
 	t.Helper()
 	pair, err := tls.X509KeyPair(mounted.Data[corev1.TLSCertKey], mounted.Data[corev1.TLSPrivateKeyKey])
@@ -97,7 +97,7 @@ func TestAccessCertificates(t *testing.T) {
 	require.NoError(t, shakeHands(t, config, nodes, now))
 	require.NotContains(t, nodes.Data, keyCAKey, "nodes must not have the CA's key")
 
-	// The certificate of nodes is good for no client, and the client's for no server.
+	// The nodes' certificate is not valid for a client, and the client's not for a server.
 	pair, err := tls.X509KeyPair(nodes.Data[corev1.TLSCertKey], nodes.Data[corev1.TLSPrivateKeyKey])
 	require.NoError(t, err)
 	asNode := config.Clone()
@@ -108,7 +108,7 @@ func TestAccessCertificates(t *testing.T) {
 		own.Data[corev1.TLSPrivateKeyKey]
 	require.Error(t, shakeHands(t, config, impostor, now))
 
-	// Another replica uses the same; nothing is written without need.
+	// Another replica uses the same certificates; nothing is written without need.
 	other := newAccess(c, &now)
 	require.NoError(t, other.Refresh(t.Context()))
 	require.Equal(t, own.ResourceVersion, secretOf(t, c, a.Own).ResourceVersion)
@@ -120,10 +120,10 @@ func TestAccessCertificates(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, config.Certificates[0].Certificate, renewed.Certificates[0].Certificate)
 	require.NoError(t, shakeHands(t, renewed, secretOf(t, c, a.Nodes), now))
-	require.NoError(t, shakeHands(t, config, secretOf(t, c, a.Nodes), now), "a replica that has not noticed goes on")
+	require.NoError(t, shakeHands(t, config, secretOf(t, c, a.Nodes), now), "a replica that has not read it yet still connects")
 }
 
-func TestANewAccessCAReachesNodesBeforeItIsUsed(t *testing.T) {
+func TestNewAccessCAReachesNodesBeforeItIsUsed(t *testing.T) {
 	now := time.Now()
 	c := accessCluster()
 	a := newAccess(c, &now)

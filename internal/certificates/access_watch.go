@@ -19,16 +19,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// After an error it is tried again after accessPause, and then after up to accessPauses.
+// After an error it is tried again after accessPause, which grows up to accessPauses.
 const accessPause, accessPauses = time.Second, time.Minute
 
-// Secrets are watched each by its name, which is all that RBAC permits: a manager's own cache has one selector for all.
-// It is a reader of them.
+// Secrets watches each Secret by its name, which is all that RBAC permits: a manager's own cache has one selector for
+// all. It implements a reader of them.
 type Secrets struct {
 	caches map[types.NamespacedName]cache.Cache
 }
 
-// WatchSecrets has a manager watch some Secrets, each alone.
+// WatchSecrets has a manager watch some Secrets, each separately.
 func WatchSecrets(mgr ctrl.Manager, names ...types.NamespacedName) (*Secrets, error) {
 	s := &Secrets{caches: map[types.NamespacedName]cache.Cache{}}
 	for _, name := range names {
@@ -49,7 +49,7 @@ func WatchSecrets(mgr ctrl.Manager, names ...types.NamespacedName) (*Secrets, er
 	return s, nil
 }
 
-// watched makes a manager start a cache before whoever reads it.
+// watched has a manager start a cache before its readers.
 type watched struct{ cache.Cache }
 
 func (w watched) GetCache() cache.Cache { return w.Cache }
@@ -60,7 +60,7 @@ func (s *Secrets) Get(ctx context.Context, name client.ObjectKey, into client.Ob
 	if !ok {
 		return fmt.Errorf("%s is not among the Secrets that are watched", name)
 	}
-	return c.Get(ctx, name, into, o...) //nolint:wrapcheck // as if it were the cache itself
+	return c.Get(ctx, name, into, o...) // the cache's own errors
 }
 
 // List is not possible.
@@ -68,8 +68,8 @@ func (s *Secrets) List(context.Context, client.ObjectList, ...client.ListOption)
 	return errors.New("the Secrets that are watched are read by their names")
 }
 
-// SetUp has a manager call the Access whenever one of its Secrets changes, and now and then for their age. Every
-// replica does it.
+// SetUp has a manager call the Access whenever one of its Secrets changes, and periodically because certificates age.
+// Every replica does it.
 func (a *Access) SetUp(mgr ctrl.Manager, s *Secrets) error {
 	everyReplica := false
 	b := ctrl.NewControllerManagedBy(mgr).Named("access-certificates")
@@ -90,8 +90,8 @@ func (a *Access) SetUp(mgr ctrl.Manager, s *Secrets) error {
 	return nil
 }
 
-// Reconcile renews what is about to end, and puts into use what is new. When another replica was faster, its write is
-// on its way here.
+// Reconcile renews certificates that are about to expire, and begins to use new ones. If another replica has written
+// first, the watch will deliver its write.
 func (a *Access) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	if err := a.Refresh(ctx); err != nil {
 		return reconcile.Result{}, err

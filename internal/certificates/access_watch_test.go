@@ -21,11 +21,11 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// TestAccessWatchesItsSecrets: what somebody spoils is mended at once, and nothing is ever read by asking for it.
+// TestAccessWatchesItsSecrets: a Secret that was damaged is repaired at once, and all reads come from the watch.
 func TestAccessWatchesItsSecrets(t *testing.T) {
 	cluster := kube.New(kube.Options{Namespaces: []string{"virtflow"}})
 	names := accessNames()
-	for _, n := range []string{names.Own.Name, names.Nodes.Name, "somebody-elses"} {
+	for _, n := range []string{names.Own.Name, names.Nodes.Name, "unrelated"} {
 		_, err := kube.Put(cluster, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: n}})
 		require.NoError(t, err)
 	}
@@ -45,7 +45,7 @@ func TestAccessWatchesItsSecrets(t *testing.T) {
 	secrets, err := WatchSecrets(mgr, names.Own, names.Nodes)
 	require.NoError(t, err)
 	require.ErrorContains(t, secrets.Get(t.Context(),
-		types.NamespacedName{Namespace: "virtflow", Name: "somebody-elses"}, &corev1.Secret{}), "not among the Secrets")
+		types.NamespacedName{Namespace: "virtflow", Name: "unrelated"}, &corev1.Secret{}), "not among the Secrets")
 	a := NewAccess(secrets, mgr.GetClient(), names, zerolog.Nop())
 	require.NoError(t, a.SetUp(mgr, secrets))
 	ended := make(chan error, 1)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NewAPIService is an APIService without its Go type, whose module brings half of the API server along.
+// NewAPIService returns an APIService without its Go type, whose module depends on half of the API server.
 func NewAPIService(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
@@ -40,6 +40,6 @@ func (k *Rotator) trustAt(ctx context.Context, name string, bundle []byte) error
 	if err := k.client.Patch(ctx, changed, client.MergeFrom(service)); err != nil {
 		return fmt.Errorf("writing the CA into APIService %s: %w", name, err)
 	}
-	k.log.Info().Str("name", name).Msg("the API server trusts the current CA here")
+	k.log.Info().Str("name", name).Msg("wrote current CA into APIService")
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// BundleKey is the file in the ConfigMap that has the CA.
+// BundleKey is the key of the CA in the ConfigMap.
 const BundleKey = "ca.crt"
 
-// publish writes the CA into the ConfigMap where it is not there yet.
+// publish writes the CA into the ConfigMap if it does not have it.
 func (k *Rotator) publish(ctx context.Context, bundle []byte) error {
 	have := &corev1.ConfigMap{}
 	if err := k.client.Get(ctx, k.Bundle, have); err != nil {
@@ -28,6 +28,6 @@ func (k *Rotator) publish(ctx context.Context, bundle []byte) error {
 	if err := k.client.Patch(ctx, changed, client.MergeFrom(have)); err != nil {
 		return fmt.Errorf("writing the CA into ConfigMap %s: %w", k.Bundle, err)
 	}
-	k.log.Info().Str("name", k.Bundle.Name).Msg("the current CA is published")
+	k.log.Info().Str("name", k.Bundle.Name).Msg("wrote current CA into ConfigMap")
 	return nil
 }

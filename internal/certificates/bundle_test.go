@@ -16,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// A server without webhooks: its clients mount a ConfigMap, and its replicas share a key.
-func TestABundleIsPublishedAndKeysAreShared(t *testing.T) {
+// TestBundleIsPublishedAndKeysAreShared: the clients of a server without webhooks mount a ConfigMap, and its replicas
+// share a key.
+func TestBundleIsPublishedAndKeysAreShared(t *testing.T) {
 	now := time.Now()
 	bundle := types.NamespacedName{Namespace: "virtflow", Name: "ca"}
 	c := fake.NewClientBuilder().WithObjects(
@@ -61,7 +62,7 @@ func TestABundleIsPublishedAndKeysAreShared(t *testing.T) {
 	}
 	verify(first)
 
-	// Somebody empties the ConfigMap: it is written again.
+	// A user empties the ConfigMap: it is written again.
 	require.NoError(t, c.Update(context.Background(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "ca"}, Data: map[string]string{"other": "stays"},
 	}))

@@ -12,24 +12,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys of the Secret beside Kubernetes' own tls.crt and tls.key.
+// Keys of the Secret besides Kubernetes' own tls.crt and tls.key.
 const (
 	keyCA         = "ca.crt"
 	keyCAKey      = "ca.key"
 	keyPreviousCA = "ca-previous.crt"
 )
 
-// How long certificates live, and how long before their end they are replaced.
+// Lifetimes of certificates, and how long before their end they are replaced.
 const (
 	caLife   = 10 * 365 * 24 * time.Hour
 	certLife = 90 * 24 * time.Hour
 	ahead    = 30 * 24 * time.Hour
-	// spread is how long something new is given to reach everybody before it is used: the kubelet takes a minute or two
-	// to bring a mounted ConfigMap or Secret up to date.
+	// spread is the time that a new CA or key has to reach every process before it is used: the kubelet takes a minute
+	// or two to update a mounted ConfigMap or Secret.
 	spread = time.Hour
 )
 
-// issuer makes certificates for the names of one Service.
+// issuer issues certificates for the names of one Service.
 type issuer struct{ rotator.CertRotator }
 
 func (k *Rotator) issuer() *issuer {
@@ -43,8 +43,8 @@ func (k *Rotator) issuer() *issuer {
 	}}
 }
 
-// renew puts a new CA or certificate into a Secret when the one there is missing, broken, for another name, or about to
-// end. It says which, or "". A new CA signs nothing until everybody knows it.
+// renew puts a new CA or certificate into a Secret when the existing one is missing, broken, for another name, or about
+// to expire. It returns which, or "". A new CA signs nothing until it has reached every process.
 func (i *issuer) renew(secret *corev1.Secret, now time.Time) (string, error) {
 	made, err := i.renewCA(secret, now)
 	if err != nil {
@@ -73,8 +73,8 @@ func (i *issuer) renewCA(secret *corev1.Secret, now time.Time) (string, error) {
 	return "ca", nil
 }
 
-// renewLeaf signs a certificate in one Secret by the CA in another, or the same, unless the one there is good for a
-// while. While a new CA is on its way to everybody, one of the CA before it goes on.
+// renewLeaf signs a certificate in one Secret by the CA in another, or the same, unless the existing one is still good
+// for a while. While a new CA is being distributed, a certificate of the CA before it stays in use.
 func (i *issuer) renewLeaf(secret, own *corev1.Secret, now time.Time) (string, error) {
 	ca, cert, key := own.Data, secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
 	if ok, _ := rotator.ValidCert(ca[keyCA], cert, key, i.DNSName, i.ExtKeyUsages, now.Add(ahead)); ok {
@@ -91,7 +91,7 @@ func (i *issuer) renewLeaf(secret, own *corev1.Secret, now time.Time) (string, e
 	return "certificate", i.sign(secret, signer, now)
 }
 
-// isNew says whether a CA has been made so lately that not everybody knows it.
+// isNew reports whether a CA is so new that it may not have reached every process.
 func isNew(ca []byte, now time.Time) bool {
 	block, _ := pem.Decode(ca)
 	if block == nil {
@@ -127,7 +127,7 @@ func parseCA(certPEM, keyPEM []byte) (*rotator.KeyPairArtifacts, error) {
 	return &rotator.KeyPairArtifacts{Cert: cert, Key: key, CertPEM: certPEM, KeyPEM: keyPEM}, nil
 }
 
-// bundleOf is every CA to trust: the current one, and the one before it for replicas that still use it.
+// bundleOf returns every CA to trust: the current one, and the one before it for replicas that still use it.
 func bundleOf(secret *corev1.Secret) []byte {
 	return bytes.Join([][]byte{secret.Data[keyCA], secret.Data[keyPreviousCA]}, nil)
 }

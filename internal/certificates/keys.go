@@ -12,35 +12,35 @@ import (
 const (
 	// KeySize is the length of each of a Rotator's random keys in bytes.
 	KeySize = 32
-	// keyLife is how long a key is in use, and for so long again it opens what it has closed.
+	// keyLife is how long a key encrypts; for as long again it still decrypts.
 	keyLife = 90 * 24 * time.Hour
 )
 
-// keys are those of one name.
+// keys has the keys of one name.
 type keys struct {
 	newest, previous []byte // previous is nil where there is none
 	made             time.Time
 }
 
-// Where a Secret keeps them, beside the newest.
+// previousOf and madeOf return the Secret's keys for the previous key and the time of the newest.
 func previousOf(name string) string { return name + "-previous" }
 func madeOf(name string) string     { return name + "-made" }
 
-// Key is the random key of that name to close something with, or nil while there is none. One that was made lately is
-// not used yet: other replicas may not know it.
+// Key returns the random key of that name for encryption, or nil while there is none. A key that was just made is not
+// used yet: other replicas may not have it.
 func (k *Rotator) Key(name string) []byte {
-	of := k.keysOf(name)
-	if len(of.previous) > 0 && k.now().Before(of.made.Add(spread)) {
-		return of.previous
+	found := k.keysOf(name)
+	if len(found.previous) > 0 && k.now().Before(found.made.Add(spread)) {
+		return found.previous
 	}
-	return of.newest
+	return found.newest
 }
 
-// OpeningKeys are those of that name with which something may have been closed: the newest and the one before it.
+// OpeningKeys returns the keys of that name that can decrypt: the newest and the one before it.
 func (k *Rotator) OpeningKeys(name string) [][]byte {
-	of := k.keysOf(name)
+	found := k.keysOf(name)
 	var out [][]byte
-	for _, key := range [][]byte{of.newest, of.previous} {
+	for _, key := range [][]byte{found.newest, found.previous} {
 		if len(key) > 0 {
 			out = append(out, key)
 		}
@@ -56,11 +56,11 @@ func (k *Rotator) keysOf(name string) keys {
 	return (*all)[name]
 }
 
-// renewKeys makes those keys that a Secret does not have, and replaces old ones; it says whether there were any.
+// renewKeys makes the keys that a Secret lacks, and replaces old ones. It returns whether there were any.
 func (k *Rotator) renewKeys(secret *corev1.Secret) (renewed bool, err error) {
 	for _, name := range k.Keys {
-		of := readKeys(secret, name)
-		if len(of.newest) == KeySize && !of.made.IsZero() && k.now().Before(of.made.Add(keyLife)) {
+		found := readKeys(secret, name)
+		if len(found.newest) == KeySize && !found.made.IsZero() && k.now().Before(found.made.Add(keyLife)) {
 			continue
 		}
 		if secret.Data == nil {
@@ -68,12 +68,12 @@ func (k *Rotator) renewKeys(secret *corev1.Secret) (renewed bool, err error) {
 		}
 		renewed = true
 		secret.Data[madeOf(name)] = []byte(k.now().UTC().Format(time.RFC3339))
-		if len(of.newest) == KeySize && of.made.IsZero() {
-			continue // nobody has noted its age; from now on it is known
+		if len(found.newest) == KeySize && found.made.IsZero() {
+			continue // its age was not recorded; it counts from now
 		}
 		delete(secret.Data, previousOf(name))
-		if len(of.newest) == KeySize {
-			secret.Data[previousOf(name)] = of.newest
+		if len(found.newest) == KeySize {
+			secret.Data[previousOf(name)] = found.newest
 		}
 		key := make([]byte, KeySize)
 		if _, err := rand.Read(key); err != nil {
@@ -84,22 +84,22 @@ func (k *Rotator) renewKeys(secret *corev1.Secret) (renewed bool, err error) {
 	return renewed, nil
 }
 
-// readKeys are the keys of that name in a Secret. Those of a wrong length are none.
+// readKeys returns the keys of that name in a Secret, without those of a wrong length.
 func readKeys(secret *corev1.Secret, name string) keys {
-	var of keys
+	var found keys
 	if key := secret.Data[name]; len(key) == KeySize {
-		of.newest = slices.Clone(key)
+		found.newest = slices.Clone(key)
 	}
 	if key := secret.Data[previousOf(name)]; len(key) == KeySize {
-		of.previous = slices.Clone(key)
+		found.previous = slices.Clone(key)
 	}
 	if made, err := time.Parse(time.RFC3339, string(secret.Data[madeOf(name)])); err == nil {
-		of.made = made
+		found.made = made
 	}
-	return of
+	return found
 }
 
-// takeKeys puts a Secret's keys into use.
+// takeKeys begins to use a Secret's keys.
 func (k *Rotator) takeKeys(secret *corev1.Secret) {
 	all := map[string]keys{}
 	for _, name := range k.Keys {

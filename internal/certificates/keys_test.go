@@ -12,8 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// TestAKeyIsReplaced while replicas learn of it one after the other: what one of them closes, all can open.
-func TestAKeyIsReplaced(t *testing.T) {
+// TestReplacesKey: replicas learn of the new key one after the other, and each can decrypt at any time what any of them
+// encrypts.
+func TestReplacesKey(t *testing.T) {
 	now := time.Now()
 	name := types.NamespacedName{Namespace: "virtflow", Name: "cert"}
 	c := fake.NewClientBuilder().
@@ -60,8 +61,8 @@ func TestAKeyIsReplaced(t *testing.T) {
 	require.Equal(t, second, quick.Key("a.key"))
 }
 
-// TestAKeyOfBeforeStays: one whose age nobody has noted is not replaced at once.
-func TestAKeyOfBeforeStays(t *testing.T) {
+// TestKeepsKeyOfUnknownAge: it is not replaced at once.
+func TestKeepsKeyOfUnknownAge(t *testing.T) {
 	now := time.Now()
 	name := types.NamespacedName{Namespace: "virtflow", Name: "cert"}
 	old := make([]byte, KeySize)
@@ -78,7 +79,7 @@ func TestAKeyOfBeforeStays(t *testing.T) {
 	do(t, k)
 	require.Len(t, k.OpeningKeys("a.key"), 2)
 
-	// One of a wrong length is none, and nothing is kept of it.
+	// A key of a wrong length is ignored and removed.
 	var s corev1.Secret
 	require.NoError(t, c.Get(t.Context(), name, &s))
 	s.Data["a.key"] = []byte("short")

@@ -24,30 +24,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// checkInterval is how often the certificates' ages are looked at; changes of the Secret are seen at once.
+// checkInterval is the interval of checks of the certificates' ages; changes of the Secret arrive at once.
 const checkInterval = time.Hour
 
-// Options say which certificate, and who is to trust it.
+// Options names the certificate, and the objects that get its CA.
 type Options struct {
-	// Secret holds it. It must exist, empty at first: creating one cannot be permitted by name.
+	// Secret has the certificate. It must exist, empty at first: RBAC cannot permit the creation of one by name.
 	Secret types.NamespacedName
 	// Service is the name of the Service in front of this process, in the Secret's namespace.
 	Service string
-	// MutatingWebhooks and ValidatingWebhooks are the names of the configurations that get the CA; empty: there are
+	// MutatingWebhooks and ValidatingWebhooks are the names of the configurations that get the CA; empty if there are
 	// none.
 	MutatingWebhooks   string
 	ValidatingWebhooks string
-	// APIServices are the names of those that get it too.
+	// APIServices are the names of the APIServices that get it too.
 	APIServices []string
-	// Bundle is the ConfigMap that gets the CA, under BundleKey, for clients that have no Kubernetes credentials; no
-	// name: none. It must exist, empty at first.
+	// Bundle is the ConfigMap that gets the CA, under BundleKey, for clients without Kubernetes credentials; without a
+	// name there is none. It must exist, empty at first.
 	Bundle types.NamespacedName
 	// Keys are names of random keys of KeySize bytes that are kept in the Secret beside the certificate, for all
-	// replicas and across restarts. Each is replaced after keyLife; the one before it is kept until then.
+	// replicas and across restarts. Each is replaced after keyLife, and kept for as long again.
 	Keys []string
+	// Expiry shows when the certificate expires.
+	Expiry Expiry
 }
 
-// Rotator keeps the certificate. It is safe for concurrent use, in one process and in several.
+// Rotator renews the certificate. It is safe for concurrent use, in one process and in several.
 type Rotator struct {
 	Options
 	client  client.Client
@@ -58,7 +60,7 @@ type Rotator struct {
 	keys    atomic.Pointer[map[string]keys]
 }
 
-// NewRotator makes a Rotator that reads and writes through a client.
+// NewRotator returns a Rotator that reads and writes through a client.
 func NewRotator(c client.Client, o Options, log zerolog.Logger) *Rotator {
 	return &Rotator{Options: o, client: c, log: log, now: time.Now}
 }
@@ -91,7 +93,7 @@ func (k *Rotator) SetUp(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Certificate is for tls.Config.GetCertificate.
+// Certificate is a function for tls.Config.GetCertificate.
 func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c := k.current.Load()
 	if c == nil {
@@ -100,24 +102,25 @@ func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c, nil
 }
 
-// Ready says whether there is a certificate that the API server trusts.
+// Ready is a health check: it fails unless there is a certificate that the API server trusts.
 func (k *Rotator) Ready(context.Context) error {
 	if k.current.Load() == nil {
 		return fmt.Errorf("no certificate yet in Secret %s", k.Secret)
 	}
 	if !k.trusted.Load() {
-		return errors.New("the CA is not known yet to those who are to trust it")
+		return errors.New("the CA was not yet written to all webhook configurations")
 	}
 	return nil
 }
 
-// Reconcile makes everything as it should be: a valid certificate in the Secret, in use here, trusted there.
+// Reconcile ensures that the Secret has a valid certificate, that this process uses it, and that its CA is trusted.
 func (k *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := k.client.Get(ctx, k.Secret, secret); err != nil {
 		return reconcile.Result{},
 			fmt.Errorf("reading Secret %s (part of virtflow's manifests, empty at first): %w", k.Secret, err)
 	}
+	k.Expiry.observe(secret)
 	secret = secret.DeepCopy()
 	renewed, err := k.issuer().renew(secret, k.now())
 	if err != nil {
@@ -131,19 +134,19 @@ func (k *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	if renewed != "" {
 		if err := k.client.Update(ctx, secret); err != nil {
 			if apierrors.IsConflict(err) {
-				return reconcile.Result{}, nil // another replica was faster; its write is on its way here
+				return reconcile.Result{}, nil // another replica has written first; the watch will deliver its write
 			}
 			return reconcile.Result{}, fmt.Errorf("writing Secret %s: %w", k.Secret, err)
 		}
 		k.log.Info().Str("namespace", k.Secret.Namespace).Str("name", k.Secret.Name).Str("renewed", renewed).
-			Msg("certificate renewed")
+			Msg("renewed certificate")
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("loading the certificate in Secret %s: %w", k.Secret, err)
 	}
-	// First trust, then use: a new CA must be known before anything signed by it is shown. Who is missing trusts
-	// nobody, and while there is nothing in use yet, those who do trust it need not wait for the others.
+	// First trust, then use: a new CA must be trusted before a certificate of it is presented. An object that is
+	// missing trusts no CA, and while no certificate is in use yet, the existing ones need not wait for it.
 	webhooks, others := k.trust(ctx, bundleOf(secret))
 	err = errors.Join(webhooks, others)
 	if err != nil && k.current.Load() != nil && !allMissing(webhooks, others) {
@@ -157,8 +160,8 @@ func (k *Rotator) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	return reconcile.Result{RequeueAfter: checkInterval}, err
 }
 
-// trust writes the CA to all who are to trust it, where it is not there yet: each of them, whatever becomes of the
-// others. What is not a webhook comes separately.
+// trust writes the CA to every object that must have it and does not, even if others fail. It returns the errors of
+// objects other than webhooks separately.
 func (k *Rotator) trust(ctx context.Context, bundle []byte) (webhooks, others error) {
 	var atWebhooks, atOthers []error
 	if k.MutatingWebhooks != "" {
@@ -176,7 +179,7 @@ func (k *Rotator) trust(ctx context.Context, bundle []byte) (webhooks, others er
 	return errors.Join(atWebhooks...), errors.Join(atOthers...)
 }
 
-// allMissing says that nothing went wrong but that some of those who are to trust the CA are not there.
+// allMissing reports whether the only errors are that objects are missing.
 func allMissing(joined ...error) bool {
 	for _, j := range joined {
 		list, ok := j.(interface{ Unwrap() []error })
@@ -225,12 +228,12 @@ func (k *Rotator) patch(ctx context.Context, changed, from client.Object, same b
 	if err := k.client.Patch(ctx, changed, client.StrategicMergeFrom(from)); err != nil {
 		return fmt.Errorf("writing the CA into %s: %w", from.GetName(), err)
 	}
-	k.log.Info().Str("name", from.GetName()).Msg("the current CA is trusted there")
+	k.log.Info().Str("name", from.GetName()).Msg("wrote current CA into webhook configuration")
 	return nil
 }
 
-// trustFrom writes the CA into one webhook's configuration, and says whether it was there already. A webhook that the
-// API server reaches by another Service, such as its own, trusts somebody else's.
+// trustFrom writes the CA into one webhook's configuration, and reports whether it was there already. A webhook that
+// the API server reaches by another Service has another CA.
 func (k *Rotator) trustFrom(c *admissionregistrationv1.WebhookClientConfig, bundle []byte) (same bool) {
 	if s := c.Service; s != nil && (s.Name != k.Service || s.Namespace != k.Secret.Namespace) {
 		return true

@@ -106,7 +106,7 @@ func TestCertificateIsMadeSharedAndRenewed(t *testing.T) {
 	trusted(t, k, c, now)
 }
 
-func TestBothCAsAreTrustedWhileOneReplacesTheOther(t *testing.T) {
+func TestBothCAsAreTrustedWhileOneReplacesOther(t *testing.T) {
 	now := time.Now()
 	k, c := setUp(t, &now)
 	do(t, k)
@@ -116,7 +116,8 @@ func TestBothCAsAreTrustedWhileOneReplacesTheOther(t *testing.T) {
 	now = now.Add(caLife - ahead/2)
 	do(t, k)
 	trusted(t, k, c, now)
-	// The replica that has not noticed still shows the old certificate; its CA is still known, whatever its own end.
+	// The replica that has not read it yet still presents the old certificate; its CA is still trusted, even at its
+	// end.
 	old, err := slow.Certificate(nil)
 	require.NoError(t, err)
 	leaf, err := x509.ParseCertificate(old.Certificate[0])
@@ -127,9 +128,9 @@ func TestBothCAsAreTrustedWhileOneReplacesTheOther(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestANewCAIsKnownBeforeItIsUsed: whoever has not read the new bundle yet still knows what is shown, and whoever has
-// knows what comes.
-func TestANewCAIsKnownBeforeItIsUsed(t *testing.T) {
+// TestTrustsNewCABeforeItIsUsed: a client without the new bundle still trusts the certificate in use, and one with it
+// already trusts the next.
+func TestTrustsNewCABeforeItIsUsed(t *testing.T) {
 	now := time.Now()
 	k, c := setUp(t, &now)
 	do(t, k)
@@ -169,7 +170,7 @@ func TestANewCAIsKnownBeforeItIsUsed(t *testing.T) {
 	trusted(t, k, c, now)
 }
 
-func TestAMissingSecretIsNamed(t *testing.T) {
+func TestNamesMissingSecret(t *testing.T) {
 	now := time.Now()
 	k, c := setUp(t, &now)
 	require.NoError(t, c.Delete(context.Background(),
@@ -178,8 +179,9 @@ func TestAMissingSecretIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "reading Secret virtflow/cert")
 }
 
-// TestAllWhoAreThereTrustTheCA, though others are missing, and those follow when they come.
-func TestAllWhoAreThereTrustTheCA(t *testing.T) {
+// TestWritesCAToExistingObjects: the CA is written to objects that exist although others are missing, and to those once
+// they exist.
+func TestWritesCAToExistingObjects(t *testing.T) {
 	now := time.Now()
 	k, c := setUp(t, &now)
 	ctx := context.Background()

@@ -7,8 +7,8 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// Where a launcher finds the claims of its VMI, each by its volume's name: file systems beneath Directory, and devices
-// beneath Devices. There a device of a name like "kvm" does not take the place of another in /dev.
+// Where a launcher finds the PVCs of its VMI, each by its volume's name: file systems beneath Directory, and devices
+// beneath Devices. In that folder a device of a name like "kvm" does not replace one of /dev.
 const (
 	Directory = "/run/virtflow/claims"
 	// DevicesName is the folder of Devices in /dev.
@@ -16,7 +16,7 @@ const (
 	Devices     = "/dev/" + DevicesName
 )
 
-// Of is the name of the claim that a volume is, or that its image lies on; false: there is none.
+// Of returns the name of the PVC that a volume is, or that its overlay is on; false if there is none.
 func Of(v *kubevirt.Volume) (name string, _ bool) {
 	if e := v.Ephemeral; e != nil {
 		if e.PersistentVolumeClaim == nil {
@@ -27,7 +27,7 @@ func Of(v *kubevirt.Volume) (name string, _ bool) {
 	return Kept(v)
 }
 
-// Kept is Of for volumes that keep what the guest writes. The claim of a DataVolume has its name.
+// Kept is like Of, for volumes that keep what the guest writes. The PVC of a DataVolume has its name.
 func Kept(v *kubevirt.Volume) (name string, _ bool) {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -39,7 +39,7 @@ func Kept(v *kubevirt.Volume) (name string, _ bool) {
 	}
 }
 
-// DataVolume is the name of the DataVolume that a volume is; "": it is none.
+// DataVolume returns the name of the DataVolume that a volume is; "" if it is none.
 func DataVolume(v *kubevirt.Volume) string {
 	if v.DataVolume == nil {
 		return ""
@@ -47,13 +47,12 @@ func DataVolume(v *kubevirt.Volume) string {
 	return v.DataVolume.Name
 }
 
-// ReadOnly says that a volume is mounted so that nobody can write to it. An ephemeral one has what the guest writes
-// elsewhere.
+// ReadOnly reports whether a volume is mounted read-only. An ephemeral one has the guest's writes elsewhere.
 func ReadOnly(v *kubevirt.Volume) bool {
 	return v.Ephemeral != nil || v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
 }
 
-// Known is what the status of an instance says of the claim of one of its volumes; nil: nothing.
+// Known returns what the status of an instance has about the PVC of one of its volumes; nil if nothing.
 func Known(vmi *kubevirt.VirtualMachineInstance, volume string) *kubevirt.PersistentVolumeClaimInfo {
 	i := slices.IndexFunc(vmi.Status.VolumeStatus, func(s kubevirt.VolumeStatus) bool { return s.Name == volume })
 	if i < 0 {
@@ -62,12 +61,12 @@ func Known(vmi *kubevirt.VirtualMachineInstance, volume string) *kubevirt.Persis
 	return vmi.Status.VolumeStatus[i].PersistentVolumeClaimInfo
 }
 
-// Block says that a claim is a device, and not a file system.
+// Block reports whether a PVC is a block device rather than a file system.
 func Block(c *kubevirt.PersistentVolumeClaimInfo) bool {
 	return c.VolumeMode != nil && *c.VolumeMode == corev1.PersistentVolumeBlock
 }
 
-// Shared says that a claim can be had on several nodes at once.
+// Shared reports whether a PVC can be used on several nodes at once.
 func Shared(c *kubevirt.PersistentVolumeClaimInfo) bool {
 	return slices.Contains(c.AccessModes, corev1.ReadWriteMany)
 }

@@ -1,2 +1,2 @@
-// Package claims says which PersistentVolumeClaims the volumes of an instance are, and what is known of them.
+// Package claims determines which PersistentVolumeClaims the volumes of an instance are, and what is known of them.
 package claims

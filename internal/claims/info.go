@@ -5,13 +5,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// overhead is the part of a file system that KubeVirt takes for the file system's own where CDI does not say another.
+// overhead is the part of a file system that KubeVirt reserves for the file system itself, unless CDI has another
+// value.
 const overhead = "0.055"
 
-// Info is what the status of an instance says of a claim.
+// Info returns the entry about a PVC in the status of an instance.
 func Info(c contract.VolumeClaim) *kubevirt.PersistentVolumeClaimInfo {
 	out := &kubevirt.PersistentVolumeClaimInfo{ClaimName: c.Claim, Preallocated: c.Preallocated,
 		Capacity: storage(c.Capacity), Requests: storage(c.Requests)}
@@ -29,7 +30,7 @@ func Info(c contract.VolumeClaim) *kubevirt.PersistentVolumeClaimInfo {
 
 func storage(quantity string) corev1.ResourceList {
 	q, err := resource.ParseQuantity(quantity)
-	if err != nil { // none is said
+	if err != nil { // there is none
 		return nil
 	}
 	return corev1.ResourceList{corev1.ResourceStorage: q}

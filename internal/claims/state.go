@@ -7,33 +7,34 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 const (
-	// StatePrefix begins the names of claims with what machines remember, and is the label with the machine's name.
+	// StatePrefix begins the names of PVCs with the persistent state of machines, and is the label with the machine's
+	// name.
 	StatePrefix = "persistent-state-for"
-	// StateVolume is the name that the status of an instance has for its own.
+	// StateVolume is the name by which the status of an instance refers to its own.
 	StateVolume = StatePrefix + "-this-vm"
 	// StateDirectory is where a launcher finds it.
 	StateDirectory = "/run/virtflow/state"
 )
 
-// PersistentTPM says that a machine has a TPM that remembers, and PersistentEFI that its firmware does.
+// PersistentTPM reports whether a machine has a TPM with persistent state.
 func PersistentTPM(spec *kubevirt.DomainSpec) bool {
 	tpm := spec.Devices.TPM
-	return tpm != nil && on(tpm.Enabled, true) && on(tpm.Persistent, false)
+	return tpm != nil && isOn(tpm.Enabled, true) && isOn(tpm.Persistent, false)
 }
 
-// PersistentEFI: see PersistentTPM.
+// PersistentEFI reports whether a machine's firmware has persistent variables.
 func PersistentEFI(spec *kubevirt.DomainSpec) bool {
 	f := spec.Firmware
-	return f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil && on(f.Bootloader.EFI.Persistent, false)
+	return f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil && isOn(f.Bootloader.EFI.Persistent, false)
 }
 
-// State is the name of the claim with what an instance's machine remembers; false: it needs none. It is one for all
-// instances of a VM, and no VM of a later time finds it. An instance that has one keeps it, also when its VM leaves it
-// behind.
+// State returns the name of the PVC with the persistent state of an instance's machine; false if it needs none. All
+// instances of a VM have the same, and no later VM of that name finds it. An instance keeps its own, even when its VM
+// orphans it.
 func State(vmi *kubevirt.VirtualMachineInstance) (name string, _ bool) {
 	if !PersistentTPM(&vmi.Spec.Domain) && !PersistentEFI(&vmi.Spec.Domain) {
 		return "", false
@@ -49,7 +50,7 @@ func State(vmi *kubevirt.VirtualMachineInstance) (name string, _ bool) {
 	return name + suffix, true
 }
 
-// StateOwner is whom that claim goes with: the VM, or the instance if it is nobody's, or one of many.
+// StateOwner returns the owner of that PVC: the VM, or the instance if it has no controller, or is one of many.
 func StateOwner(vmi *kubevirt.VirtualMachineInstance) metav1.OwnerReference {
 	if owner := metav1.GetControllerOf(vmi); owner != nil &&
 		owner.Kind == kubevirt.VirtualMachineGroupVersionKind.Kind {
@@ -58,7 +59,8 @@ func StateOwner(vmi *kubevirt.VirtualMachineInstance) metav1.OwnerReference {
 	return *metav1.NewControllerRef(vmi, kubevirt.VirtualMachineInstanceGroupVersionKind)
 }
 
-func on(value *bool, otherwise bool) bool {
+// isOn reports whether a switch is on. One that is nil has the value otherwise.
+func isOn(value *bool, otherwise bool) bool {
 	if value == nil {
 		return otherwise
 	}

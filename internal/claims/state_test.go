@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/internal/claims"
 )
 
-func TestTheClaimWithWhatAMachineRemembers(t *testing.T) {
+func TestStateClaim(t *testing.T) {
 	yes, no := true, false
 	with := func(change func(*kubevirt.VirtualMachineInstance)) *kubevirt.VirtualMachineInstance {
 		vmi := &kubevirt.VirtualMachineInstance{
@@ -59,7 +59,7 @@ func TestTheClaimWithWhatAMachineRemembers(t *testing.T) {
 	orphan.Status.VolumeStatus = []kubevirt.VolumeStatus{{Name: claims.StateVolume,
 		PersistentVolumeClaimInfo: &kubevirt.PersistentVolumeClaimInfo{ClaimName: "persistent-state-for-web-aaaabbbb"}}}
 	name, _ := claims.State(orphan)
-	require.Equal(t, "persistent-state-for-web-aaaabbbb", name, "whoever has one keeps it")
+	require.Equal(t, "persistent-state-for-web-aaaabbbb", name, "an instance keeps its own")
 	long := with(efi(&yes))
 	long.Name = strings.Repeat("a.", 126)
 	name, _ = claims.State(long)

@@ -2,13 +2,13 @@ package claims
 
 import kubevirt "kubevirt.io/api/core/v1"
 
-// Use is what an instance does with a claim.
+// Use describes how an instance uses a PVC.
 type Use struct {
-	// Writes says that its guest can, and Shareable that each of its disks on it is shareable.
+	// Writes is true if its guest can write, and Shareable if each of its disks on the PVC is shareable.
 	Writes, Shareable bool
 }
 
-// UseOf is what an instance does with the claim of that name.
+// UseOf returns how an instance uses the PVC of that name.
 func UseOf(vmi *kubevirt.VirtualMachineInstance, name string) Use {
 	out := Use{Shareable: true}
 	for i := range vmi.Spec.Volumes {
@@ -26,7 +26,7 @@ func UseOf(vmi *kubevirt.VirtualMachineInstance, name string) Use {
 	return out
 }
 
-// With says that two instances can use a claim at once: as QEMU's locks have it, none writes, or both share it.
+// With reports whether two instances can use a PVC at once: as QEMU's locks require, none writes, or both share it.
 func (u Use) With(other Use) bool {
 	return !u.Writes && !other.Writes || u.Shareable && other.Shareable
 }

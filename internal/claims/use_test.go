@@ -9,7 +9,7 @@ import (
 	"github.com/virtflow/virtflow/internal/claims"
 )
 
-func TestWhoCanHaveAClaimAtOnce(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	yes := true
 	on := func(change func(*kubevirt.Volume, *kubevirt.Disk)) claims.Use {
 		v, d := kubevirt.Volume{Name: "data"}, kubevirt.Disk{Name: "data"}

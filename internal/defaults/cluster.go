@@ -2,21 +2,20 @@ package defaults
 
 import kubevirtv1 "kubevirt.io/api/core/v1"
 
-// Cluster is what the KubeVirt configuration object says, as far as defaults and validation need it. Package settings
-// reads it.
+// Cluster has the parts of the KubeVirt configuration that defaults and validation need. Package settings reads it.
 type Cluster struct {
 	Configuration kubevirtv1.KubeVirtConfiguration
-	// Architecture is that of a VM that does not name one.
+	// Architecture is the default for a VM without one.
 	Architecture string
 }
 
-// LiveUpdate says whether changes of a running VM's template are to reach its VMI; KubeVirt's default is yes.
+// LiveUpdate reports whether changes of a running VM's template must reach its VMI; KubeVirt's default is yes.
 func (c Cluster) LiveUpdate() bool {
 	s := c.Configuration.VMRolloutStrategy
 	return s == nil || *s == kubevirtv1.VMRolloutStrategyLiveUpdate
 }
 
-// MachineType is the machine of a VM that does not name one.
+// MachineType returns the machine type of a VM without one.
 func (c Cluster) MachineType(arch string) string {
 	if c.Configuration.MachineType != "" {
 		return c.Configuration.MachineType
@@ -34,7 +33,7 @@ func (c Cluster) MachineType(arch string) string {
 	}
 }
 
-// EmulatedMachines are the patterns that a machine type must match.
+// EmulatedMachines returns the patterns that a machine type must match.
 func (c Cluster) EmulatedMachines(arch string) []string {
 	if c.Configuration.EmulatedMachines != nil {
 		return c.Configuration.EmulatedMachines
@@ -67,7 +66,7 @@ func (c Cluster) archConfiguration(arch string) *kubevirtv1.ArchSpecificConfigur
 	}
 }
 
-// BridgeOnPodNetwork says whether bridge interfaces may use the pod network; KubeVirt's default is yes.
+// BridgeOnPodNetwork reports whether bridge interfaces may use the pod network; KubeVirt's default is yes.
 func (c Cluster) BridgeOnPodNetwork() bool {
 	n := c.Configuration.NetworkConfiguration
 	return n == nil || n.PermitBridgeInterfaceOnPodNetwork == nil || *n.PermitBridgeInterfaceOnPodNetwork
@@ -80,7 +79,7 @@ func (c Cluster) defaultInterface() string {
 	return "bridge"
 }
 
-// EvictionStrategy is that of a VM that does not name one.
+// EvictionStrategy returns the eviction strategy of a VM that names none.
 func (c Cluster) EvictionStrategy() kubevirtv1.EvictionStrategy {
 	if s := c.Configuration.EvictionStrategy; s != nil {
 		return *s
@@ -88,7 +87,7 @@ func (c Cluster) EvictionStrategy() kubevirtv1.EvictionStrategy {
 	return kubevirtv1.EvictionStrategyNone
 }
 
-// Architectures by their Go names.
+// Architectures, by their Go names.
 const (
 	amd64 = "amd64"
 	arm64 = "arm64"

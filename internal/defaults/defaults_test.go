@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 func staged() Cluster {
@@ -62,7 +62,7 @@ func TestVMIGetsWhatItNeedsToRun(t *testing.T) {
 	require.Equal(t, "128Mi", vmi.Status.Memory.GuestAtBoot.String())
 }
 
-func TestNothingThatWasGivenIsReplaced(t *testing.T) {
+func TestKeepsGivenValues(t *testing.T) {
 	vmi := &kubevirtv1.VirtualMachineInstance{}
 	no := false
 	vmi.Spec.Architecture = "arm64"
@@ -123,15 +123,15 @@ func TestVMKeepsItsIdentities(t *testing.T) {
 	require.Equal(t, []string{contract.FinalizerVM}, vm.Finalizers)
 }
 
-func TestVMWithoutTemplateIsLeftToTheRules(t *testing.T) {
+func TestIgnoresVMWithoutTemplate(t *testing.T) {
 	vm := &kubevirtv1.VirtualMachine{}
 	CreateVM(vm, staged())
 	UpdateVM(vm, staged())
 	require.Nil(t, vm.Spec.Template)
 }
 
-// TestAnInputDeviceForWhoAsksForAny: only for a guest that names none.
-func TestAnInputDeviceForWhoAsksForAny(t *testing.T) {
+// TestInputDevice: a guest gets one if it asks for any and names none.
+func TestInputDevice(t *testing.T) {
 	yes, no := true, false
 	named := kubevirtv1.Input{Name: "mine", Type: kubevirtv1.InputTypeTablet, Bus: kubevirtv1.InputBusVirtio}
 	for name, c := range map[string]struct {

@@ -1,5 +1,4 @@
-// Package defaults fills in what a user left out of a VirtualMachine or VirtualMachineInstance, as KubeVirt v1.9.0's
-// mutating webhooks do. It is pure: the API server uses it on what users send, and whoever makes a
-// VirtualMachineInstance on virtflow's behalf uses it on what it is about to send, because virtflow's own writers do
-// not pass through the webhooks.
+// Package defaults fills in fields that a user has left out of a VirtualMachine or VirtualMachineInstance, as KubeVirt
+// v1.9.0's mutating webhooks do. It is pure. The API server applies it to users' requests. virtflow's own writers of
+// VirtualMachineInstances apply it before they send, because they do not pass through the webhooks.
 package defaults

@@ -11,7 +11,7 @@ import (
 // kubevirtCPURequest is KubeVirt's own request for each CPU.
 const kubevirtCPURequest = "100m"
 
-// cpuRequest copies a limit that stands alone, and applies the cluster's own request where that is not KubeVirt's 100m
+// cpuRequest copies a limit without a request, and applies the cluster's own request where that is not KubeVirt's 100m
 // (which the pod's rendering computes from the number of virtual CPUs).
 func cpuRequest(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 	r := &spec.Domain.Resources
@@ -33,7 +33,7 @@ func cpuRequest(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 	}
 }
 
-// guestMemory is what was asked for the pod when the guest's own size was left out.
+// guestMemory sets the guest's memory to the pod's request if it has none.
 func guestMemory(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	d := &spec.Domain
 	if d.Memory == nil {
@@ -58,7 +58,7 @@ func guestMemory(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	d.Memory.Guest = &q
 }
 
-// cpuTopology makes a topology of what was asked for the pod when none was given.
+// cpuTopology derives a topology from the pod's request or limit if the spec has none.
 func cpuTopology(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	if spec.Domain.CPU == nil {
 		spec.Domain.CPU = &kubevirtv1.CPU{}
@@ -70,9 +70,9 @@ func cpuTopology(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	cpu.Cores, cpu.Sockets, cpu.Threads = 1, 1, 1
 	r := spec.Domain.Resources
 	if q, ok := r.Limits[corev1.ResourceCPU]; ok {
-		cpu.Sockets = uint32(q.Value()) //nolint:gosec // a number of CPUs
+		cpu.Sockets = uint32(q.Value()) // a number of CPUs
 	} else if q, ok := r.Requests[corev1.ResourceCPU]; ok {
-		cpu.Sockets = uint32(q.Value()) //nolint:gosec // a number of CPUs
+		cpu.Sockets = uint32(q.Value()) // a number of CPUs
 	}
 }
 
@@ -86,7 +86,7 @@ func cpuModel(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 	}
 }
 
-// pullPolicies follow Kubernetes' own rule for container images.
+// pullPolicies applies Kubernetes' own rule for container images.
 func pullPolicies(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	for i := range spec.Volumes {
 		d := spec.Volumes[i].ContainerDisk
@@ -100,7 +100,7 @@ func pullPolicies(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	}
 }
 
-// inputDevice is the one that a guest gets which asks for any, and names none.
+// inputDevice returns the input device of a guest that asks for one without naming it.
 func inputDevice(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	d := &spec.Domain.Devices
 	if d.AutoattachInputDevice != nil && *d.AutoattachInputDevice && len(d.Inputs) == 0 {
@@ -108,7 +108,7 @@ func inputDevice(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	}
 }
 
-// missingDisks gives every volume that nothing refers to a disk of its name.
+// missingDisks adds a disk for every volume without one, with the volume's name.
 func missingDisks(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	used := map[string]bool{}
 	for _, d := range spec.Domain.Devices.Disks {

@@ -2,7 +2,7 @@ package defaults
 
 import "slices"
 
-// Feature gates of KubeVirt v1.9.0 that rules ask about.
+// Feature gates of KubeVirt v1.9.0 on which rules depend.
 const (
 	GateContainerPathVolumes  = "ContainerPathVolumes"
 	GateDecentralizedLive     = "DecentralizedLiveMigration"
@@ -29,7 +29,7 @@ const (
 	GateVSOCK                 = "VSOCK"
 )
 
-// onByDefault are the gates that are on until they are disabled by name.
+// onByDefault returns the gates that are on unless they are disabled by name.
 func onByDefault() []string {
 	return []string{
 		GateDeclarativeHotplug, GateGPUsWithDRA, GateHostDevicesWithDRA, GateNodeRestriction, GatePasstBinding,
@@ -37,7 +37,7 @@ func onByDefault() []string {
 	}
 }
 
-// Enabled says whether a feature gate is on.
+// Enabled reports whether a feature gate is on.
 func (c Cluster) Enabled(gate string) bool {
 	if d := c.Configuration.DeveloperConfiguration; d != nil {
 		if slices.Contains(d.FeatureGates, gate) {
@@ -50,7 +50,7 @@ func (c Cluster) Enabled(gate string) bool {
 	return slices.Contains(onByDefault(), gate)
 }
 
-// PersistentReservation says whether LUNs may be reserved.
+// PersistentReservation reports whether LUNs may be reserved.
 func (c Cluster) PersistentReservation() bool {
 	p := c.Configuration.PersistentReservationConfiguration
 	return p != nil && p.Enabled != nil && *p.Enabled

@@ -17,7 +17,7 @@ const (
 	gigantic            = 1 << 30
 )
 
-// hotplugLimits sets how far a running VMI may grow, where the cluster lets templates reach running VMIs.
+// hotplugLimits sets how far a running VMI may grow, if the cluster lets templates reach running VMIs.
 func hotplugLimits(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) {
 	live := cluster.Configuration.LiveUpdateConfiguration
 	if live == nil {
@@ -55,7 +55,7 @@ func maxSockets(cpu *kubevirtv1.CPU, most *uint32, ratio uint32) {
 	}
 }
 
-// MemoryCanGrow says why memory cannot be plugged into a guest up to most, in KubeVirt's words, or nil.
+// MemoryCanGrow returns why memory cannot be plugged into a guest up to most, in KubeVirt's words; nil if it can.
 func MemoryCanGrow(spec *kubevirtv1.VirtualMachineInstanceSpec, most *resource.Quantity) error {
 	cpu, m := spec.Domain.CPU, spec.Domain.Memory
 	alignment := int64(hotplugAlignment)
@@ -79,7 +79,7 @@ func MemoryCanGrow(spec *kubevirtv1.VirtualMachineInstanceSpec, most *resource.Q
 	case m.Guest.Value()%alignment != 0:
 		return fmt.Errorf("Guest memory must be %s aligned", aligned) //nolint:staticcheck // KubeVirt's words
 	case most.Value()%alignment != 0:
-		return fmt.Errorf("MaxGuest must be %s aligned", aligned) //nolint:staticcheck // KubeVirt's words
+		return fmt.Errorf("MaxGuest must be %s aligned", aligned)
 	case spec.Architecture != amd64:
 		return errors.New("Memory hotplug is only available for x86_64 VMs") //nolint:staticcheck // KubeVirt's words
 	case m.Guest.Value() < minHotplugMemory:

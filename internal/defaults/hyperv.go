@@ -2,29 +2,29 @@ package defaults
 
 import kubevirtv1 "kubevirt.io/api/core/v1"
 
-// What a nested Hyper-V asks of the CPU.
+// The CPU feature that a nested Hyper-V requires.
 const (
 	VMXFeature    = "vmx"
 	RequirePolicy = "require"
 )
 
-// HypervDependency is one part of the imitation of Hyper-V that stands on another one.
+// HypervDependency is one Hyper-V enlightenment that depends on another one.
 type HypervDependency struct {
 	Name, Requires string
 	enabled        *bool
 	requirement    **kubevirtv1.FeatureState
 }
 
-// Wanted says whether the part is switched on.
+// Wanted reports whether the enlightenment is switched on.
 func (d HypervDependency) Wanted() bool { return d.enabled != nil && *d.enabled }
 
-// Met says whether what it stands on is switched on.
+// Met reports whether the required feature is switched on.
 func (d HypervDependency) Met() bool {
 	r := *d.requirement
 	return r != nil && r.Enabled != nil && *r.Enabled
 }
 
-// HypervDependencies lists them, each before what it requires.
+// HypervDependencies lists the dependencies between Hyper-V features, each before those that it requires.
 func HypervDependencies(h *kubevirtv1.FeatureHyperv) []HypervDependency {
 	var synicTimer, tlbFlush *bool
 	if h.SyNICTimer != nil {
@@ -49,14 +49,14 @@ func state(f *kubevirtv1.FeatureState) *bool {
 	return f.Enabled
 }
 
-// hypervFeatures switches on what is required and not switched off. It stops at the first that is: the rules report it.
+// hypervFeatures switches on required enlightenments. It stops at the first that is switched off: the rules report it.
 func hypervFeatures(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	if spec.Domain.Features == nil || spec.Domain.Features.Hyperv == nil {
 		return
 	}
 	h := spec.Domain.Features.Hyperv
 	for i := range HypervDependencies(h) {
-		d := HypervDependencies(h)[i] // what an earlier one has switched on counts
+		d := HypervDependencies(h)[i] // an earlier one may have switched it on
 		if !d.Wanted() || d.Met() {
 			continue
 		}

@@ -7,9 +7,9 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// Infer reads a VM's instance type or its preference from one of its volumes where it asks for that, as far as the VM
-// itself has it. What only the volume's claim could say stays as it is: instance types and preferences are refused by
-// validation.
+// Infer copies a VM's instance type or its preference from one of its volumes if the VM asks for that, as far as the VM
+// itself has the data. What only the volume's PVC has stays unresolved: validation refuses instance types and
+// preferences.
 func Infer(vm *kubevirtv1.VirtualMachine) error {
 	if i := vm.Spec.Instancetype; i != nil {
 		forget, err := infer(vm, i.InferFromVolume, i.InferFromVolumeFailurePolicy)
@@ -44,7 +44,7 @@ func infer(
 		if v.Name != from {
 			continue
 		}
-		err = inferable(vm, v)
+		err = whyNotInferable(vm, v)
 		if err != nil && ignore {
 			return true, nil
 		}
@@ -53,9 +53,9 @@ func infer(
 	return false, fmt.Errorf("unable to find volume %s to infer defaults", from)
 }
 
-// inferable says why nothing can be inferred from a volume, whatever there is in the cluster, in KubeVirt's words, or
-// nil.
-func inferable(vm *kubevirtv1.VirtualMachine, v *kubevirtv1.Volume) error {
+// whyNotInferable returns why nothing can be inferred from a volume, whatever exists in the cluster, in KubeVirt's
+// words; nil if it can.
+func whyNotInferable(vm *kubevirtv1.VirtualMachine, v *kubevirtv1.Volume) error {
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		return nil

@@ -5,23 +5,36 @@ import (
 	"slices"
 )
 
-// KnownGates are the feature gates that may be turned on by name. Those beside the inactive ones permit something that
-// the rules of admission ask about, and nothing else: what is permitted and does not run is refused by its field.
-// CPUManager has KubeVirt label the nodes whose kubelets give CPUs away, which is always done here.
+// KnownGates returns KubeVirt's feature gates (v1.9.0), which may be turned on by name. Those besides the inactive ones
+// only permit what the rules of admission check: a feature that is permitted but not supported is refused by its field.
+// CPUManager makes KubeVirt label the nodes whose kubelets assign dedicated CPUs, which virtflow always does.
 func KnownGates() []string {
 	out := []string{
 		"CPUManager", GateContainerPathVolumes, GateDownwardMetrics, GateHostDevices, GateHostDisk, GateNetworkDevicesWithDRA,
 		GatePortRanges, GateReservedOverhead, GateSidecar, GateTDX, GateUtilityVolumes, GateVirtioFSStorage, GateVSOCK,
 	}
-	out = append(out, onByDefault()...)
+	out = append(append(out, onByDefault()...), withoutEffect()...)
 	out = slices.AppendSeq(out, maps.Keys(warnings()))
 	return append(out, alwaysOn()...)
 }
 
-// KnownDisabledGates are those that may be turned off by name.
-func KnownDisabledGates() []string { return onByDefault() }
+// KnownDisabledGates returns the gates that may be turned off by name.
+func KnownDisabledGates() []string { return KnownGates() }
 
-// alwaysOn are gates of KubeVirt's that have become general: naming one says nothing.
+// withoutEffect returns gates of KubeVirt that change nothing here: what they permit or turn on is missing, or always
+// on.
+func withoutEffect() []string {
+	return []string{
+		"AlignCPUs", "ConfigurableHypervisor", "CrossArchitectureVirtualization", "DecentralizedLiveMigration",
+		"ExperimentalIgnitionSupport", "ExternalNetResourceInjection", "FirmwareAutoSelection", "GraceIOVirtualization",
+		"HypervStrictCheck", "IOMMUFD", "ImageVolume", "IncrementalBackup", "KubevirtSeccompProfile",
+		"LibvirtHooksServerAndClient", "MigrationStallDetection", "OCIExport", "ObjectGraph", "OptOutRoleAggregation",
+		"PCINUMAAwareTopology", "Plugins", "PodSecondaryInterfaceNamingUpgrade", "Root", "Snapshot", "Template",
+		"VGPULiveMigration", "VMStatsCollector", "VmiMemoryOverheadReport",
+	}
+}
+
+// alwaysOn returns gates of KubeVirt that have become general: naming one has no effect.
 func alwaysOn() []string {
 	return []string{
 		"AutoResourceLimitsGate", "BochsDisplayForEFIGuests", "CPUNodeDiscovery", "ClusterProfiler",
@@ -33,11 +46,12 @@ func alwaysOn() []string {
 	}
 }
 
-// warnings are KubeVirt's words for gates that are gone, or are about to go.
+// warnings returns KubeVirt's messages for gates that are gone, or are about to go.
 func warnings() map[string]string {
 	const guide = " Please refer to Kubevirt user guide for alternatives."
 	return map[string]string{
-		"DisableMDEVConfiguration": "DisableMDEVConfiguration has been deprecated since v1.8.0",
+		"DockerSELinuxMCSWorkaround": "DockerSELinuxMCSWorkaround has been deprecated since v1.4.",
+		"DisableMDEVConfiguration":   "DisableMDEVConfiguration has been deprecated since v1.8.0",
 		"ExperimentalVirtiofsSupport": "Virtiofs ExperimentalVirtiofsSupport feature gate is discontinued since v1.7. " +
 			"Please use EnableVirtioFsConfigVolumes or EnableVirtioFsPVC feature gates instead",
 		"HotplugVolumes": "HotplugVolumes has been deprecated since v1.9.0 and has been replaced by " +
@@ -50,12 +64,23 @@ func warnings() map[string]string {
 	}
 }
 
-// GateWarning is what whoever turns a gate on is warned of; "": of nothing.
+// GateWarning returns the warning for a gate that is turned on; "" if there is none.
 func GateWarning(gate string) string {
-	if slices.Contains(alwaysOn(), gate) {
+	switch {
+	case slices.Contains(alwaysOn(), gate):
 		return "feature gate " + gate + ` is deprecated (feature state is "General Availability"), therefore it can be ` +
 			"safely removed and is redundant. For more info, please look at: " +
 			"https://github.com/kubevirt/kubevirt/blob/main/docs/deprecation.md"
+	case slices.Contains(withoutEffect(), gate):
+		return "feature gate " + gate + " has no effect in virtflow"
 	}
 	return warnings()[gate]
+}
+
+// DisabledGateWarning returns the warning for a gate that is turned off; "" if virtflow has it on by default.
+func DisabledGateWarning(gate string) string {
+	if slices.Contains(onByDefault(), gate) {
+		return ""
+	}
+	return "disabling the feature gate " + gate + " has no effect in virtflow"
 }

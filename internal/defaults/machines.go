@@ -2,7 +2,7 @@ package defaults
 
 import kubevirtv1 "kubevirt.io/api/core/v1"
 
-// architecture fills in what differs between machines.
+// architecture sets the defaults that depend on the architecture.
 func architecture(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	bus := kubevirtv1.DiskBusSATA
 	switch spec.Architecture {
@@ -59,7 +59,7 @@ func zWatchdog(w *kubevirtv1.Watchdog) {
 	}
 }
 
-// zFeatures: these machines have no ACPI.
+// zFeatures turns ACPI off, which these machines do not have.
 func zFeatures(spec *kubevirtv1.VirtualMachineInstanceSpec) {
 	if spec.Architecture != s390x {
 		return

@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// AnnotationPCITopology names the layout of PCI ports a VMI was made for.
+// AnnotationPCITopology names the layout of PCI ports for which a VMI was made.
 const AnnotationPCITopology = "kubevirt.io/pci-topology-version"
 
 const pciTopologyVersion = "v3"
 
-// CreateVM fills in a VirtualMachine that is being created. The firmware's identities are made here so that they
-// outlive each VMI; the finalizer is added here because it would otherwise cost a write of its own.
+// CreateVM fills in a VirtualMachine that is being created. It makes the firmware's identities so that they outlive
+// each VMI, and adds the finalizer because that would otherwise need a write of its own.
 func CreateVM(vm *kubevirtv1.VirtualMachine, cluster Cluster) {
 	if !slices.Contains(vm.Finalizers, contract.FinalizerVM) {
 		vm.Finalizers = append(vm.Finalizers, contract.FinalizerVM)
@@ -41,7 +41,7 @@ func CreateVM(vm *kubevirtv1.VirtualMachine, cluster Cluster) {
 	}
 }
 
-// hasPCIe says whether a machine has ports that devices can be plugged into.
+// hasPCIe reports whether a machine has ports for hot-plugged devices.
 func hasPCIe(spec *kubevirtv1.VirtualMachineInstanceSpec) bool {
 	if spec.Architecture != amd64 && spec.Architecture != arm64 && spec.Architecture != "" {
 		return false
@@ -50,7 +50,7 @@ func hasPCIe(spec *kubevirtv1.VirtualMachineInstanceSpec) bool {
 	return m == nil || strings.Contains(m.Type, "q35") || strings.HasPrefix(m.Type, "virt")
 }
 
-// UpdateVM fills in a VirtualMachine that is being changed.
+// UpdateVM fills in a VirtualMachine that is being updated.
 func UpdateVM(vm *kubevirtv1.VirtualMachine, cluster Cluster) {
 	if vm.Spec.Template != nil {
 		platform(&vm.Spec.Template.Spec, cluster)

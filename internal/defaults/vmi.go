@@ -8,14 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// runtimeUser is the uid that every launcher runs as, as KubeVirt's do.
+// runtimeUser is the uid of every launcher, as in KubeVirt.
 const runtimeUser = 107
 
 // CreateVMI fills in a VirtualMachineInstance that is being created: spec, annotations, finalizer, and the first
-// status. The error is for the user: the cluster's configuration contradicts itself for this VMI.
+// status. It returns an error for the user if the cluster's configuration contradicts itself for this VMI.
 func CreateVMI(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now time.Time) error {
 	if err := Instance(vmi, cluster); err != nil {
 		return err
@@ -36,10 +36,10 @@ func CreateVMI(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now time
 	return nil
 }
 
-// quoteGenerationSocket is where KubeVirt looks for the service that vouches for a guest with TDX.
+// quoteGenerationSocket is where KubeVirt expects the service that attests a guest with TDX.
 const quoteGenerationSocket = "/var/run/tdx-qgs/qgs.socket"
 
-// annotate leaves an annotation that is there alone.
+// annotate adds an annotation unless it exists.
 func annotate(m *metav1.ObjectMeta, name, value string) {
 	if _, ok := m.Annotations[name]; ok {
 		return
@@ -50,7 +50,7 @@ func annotate(m *metav1.ObjectMeta, name, value string) {
 	m.Annotations[name] = value
 }
 
-// Instance fills in a VMI's spec with all that a guest needs, but for hotplug limits.
+// Instance fills in a VMI's spec with all that a guest needs, except hotplug limits.
 func Instance(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster) error {
 	spec := &vmi.Spec
 	if err := Spec(spec, cluster); err != nil {
@@ -65,7 +65,7 @@ func Instance(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster) error {
 	return nil
 }
 
-// Spec fills in what KubeVirt's rules look at, in its order: some defaults build on earlier ones.
+// Spec fills in the fields that KubeVirt's rules check, in its order: some defaults depend on earlier ones.
 func Spec(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) error {
 	platform(spec, cluster)
 	cpuRequest(spec, cluster)
@@ -103,7 +103,7 @@ func firstStatus(vmi *kubevirtv1.VirtualMachineInstance, cluster Cluster, now ti
 		})
 }
 
-// podNetwork connects a VMI that says nothing of networks to the pod network.
+// podNetwork connects a VMI without networks to the pod network.
 func podNetwork(spec *kubevirtv1.VirtualMachineInstanceSpec, cluster Cluster) error {
 	devices := &spec.Domain.Devices
 	if devices.AutoattachPodInterface != nil && !*devices.AutoattachPodInterface {

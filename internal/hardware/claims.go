@@ -7,8 +7,8 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// ClaimRequests are the requests of resource claims (dynamic resource allocation) whose devices a guest gets, each with
-// the field of the spec that asks for it. A network's is its resourceClaim.
+// ClaimRequests returns the requests of ResourceClaims (dynamic resource allocation) whose devices a guest gets, each
+// with the field of the spec that names it. A network's is its resourceClaim.
 func ClaimRequests(spec *kubevirt.VirtualMachineInstanceSpec) iter.Seq2[string, kubevirt.ClaimRequest] {
 	return func(yield func(string, kubevirt.ClaimRequest) bool) {
 		one := func(field string, i int, r *kubevirt.ClaimRequest) bool {

@@ -1,4 +1,4 @@
-// Package hardware is what several processes have to know alike of guests' hardware: what the cluster's configuration
-// says of every guest's, which the control workers write into the launcher's pod and the launcher builds into the
-// domain, and what of a guest's own a pod has to have room for.
+// Package hardware has facts about guests' hardware that several processes share: the cluster's settings for every
+// guest, which control workers write into the launcher's pod and the launcher builds into the domain, and the hardware
+// of a guest for which its pod needs resources.
 package hardware

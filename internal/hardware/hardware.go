@@ -25,32 +25,33 @@ const (
 
 // Hardware is the same for all guests of a cluster.
 type Hardware struct {
-	// BalloonStats is how often QEMU asks the guest's balloon driver how its memory is used, in seconds; 0: never.
+	// BalloonStats is the interval in seconds at which QEMU reads the memory statistics of the guest's balloon driver;
+	// 0: never.
 	BalloonStats uint32 `json:"balloonStats"`
-	// SMBIOS is what the guest's firmware says of its maker.
+	// SMBIOS is the maker of the machine, as the guest's firmware reports it.
 	SMBIOS kubevirt.SMBiosConfiguration `json:"smbios"`
 	Disks  Disks                        `json:"disks"`
 }
 
-// Disks are limits for what launchers do with the files behind disks.
+// Disks has limits for what launchers do with the files behind disks.
 type Disks struct {
-	// Reserve is left free beside the file that is made on a claim, in bytes.
+	// Reserve is the space that stays free beside the file that is made on a PVC, in bytes.
 	Reserve int64 `json:"reserve"`
-	// TolerateLess is by how many percent that file may be smaller than what was asked for.
+	// TolerateLess is the percentage by which that file may be smaller than requested.
 	TolerateLess int64 `json:"tolerateLess"`
-	// ProbeMemory is what looking at a container disk's image may take, in bytes: it comes from somebody whom nobody
-	// trusts.
+	// ProbeMemory is the memory that qemu-img may use to read a container disk's image, in bytes: the image is
+	// untrusted.
 	ProbeMemory uint64 `json:"probeMemory"`
 }
 
-// Default is KubeVirt's.
+// Default returns KubeVirt's defaults.
 func Default() Hardware {
 	return Hardware{BalloonStats: balloonStats, SMBIOS: kubevirt.SMBiosConfiguration{
 		Manufacturer: "KubeVirt", Product: "None", Family: "KubeVirt"},
 		Disks: Disks{Reserve: reserve, TolerateLess: tolerateLess, ProbeMemory: probeMemory}}
 }
 
-// From is what a configuration says. Of SMBIOS what it leaves out keeps KubeVirt's default, as there.
+// From reads a configuration. SMBIOS fields that it leaves out keep KubeVirt's default, as in KubeVirt.
 func From(c *kubevirt.KubeVirtConfiguration) Hardware {
 	h := Default()
 	if c.MemBalloonStatsPeriod != nil {
@@ -71,7 +72,7 @@ func From(c *kubevirt.KubeVirtConfiguration) Hardware {
 	return h
 }
 
-// from takes what a configuration says; like KubeVirt, 0 for not said.
+// from reads a configuration; as in KubeVirt, 0 means that the field is not set.
 func (d *Disks) from(c *kubevirt.DeveloperConfiguration) {
 	if n := c.MinimumReservePVCBytes; n > 0 && n <= math.MaxInt64 {
 		d.Reserve = int64(n)
@@ -80,11 +81,11 @@ func (d *Disks) from(c *kubevirt.DeveloperConfiguration) {
 		d.TolerateLess = int64(n)
 	}
 	if v := c.DiskVerification; v != nil && v.MemoryLimit != nil && v.MemoryLimit.Sign() > 0 {
-		d.ProbeMemory = uint64(v.MemoryLimit.Value()) //nolint:gosec // checked to be positive
+		d.ProbeMemory = uint64(v.MemoryLimit.Value()) // checked to be positive
 	}
 }
 
-// Encode is the value of Variable; "" for the default.
+// Encode returns the value of Variable; "" for the default.
 func (h Hardware) Encode() (string, error) {
 	if h == Default() {
 		return "", nil
@@ -93,11 +94,11 @@ func (h Hardware) Encode() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding the hardware: %w", err)
 	}
-	// Kubernetes expands what begins with a dollar sign in a variable's value.
+	// Kubernetes expands references that begin with a dollar sign in a variable's value.
 	return strings.ReplaceAll(string(value), "$", `\u0024`), nil
 }
 
-// Decode reads the value of Variable.
+// Decode parses the value of Variable.
 func Decode(value string) (Hardware, error) {
 	h := Default()
 	if value == "" {

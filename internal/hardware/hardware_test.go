@@ -10,8 +10,8 @@ import (
 	"github.com/virtflow/virtflow/internal/hardware"
 )
 
-// What a configuration says arrives at the launcher, and what it does not say is KubeVirt's default.
-func TestHardwareFromTheConfigurationToTheLauncher(t *testing.T) {
+// TestHardwareFromConfigurationToLauncher: settings arrive at the launcher, and the rest has KubeVirt's defaults.
+func TestHardwareFromConfigurationToLauncher(t *testing.T) {
 	t.Parallel()
 	never, minute := uint32(0), uint32(60)
 	for name, c := range map[string]struct {
@@ -50,7 +50,7 @@ func TestHardwareFromTheConfigurationToTheLauncher(t *testing.T) {
 	}
 }
 
-func TestAValueThatIsNoHardware(t *testing.T) {
+func TestInvalidValue(t *testing.T) {
 	t.Parallel()
 	_, err := hardware.Decode("{")
 	require.ErrorContains(t, err, "HARDWARE")

@@ -1,3 +1,3 @@
-// Package inflight limits how much is done at a time: all in all, and for each owner by a quota, so that nobody takes
-// all of it.
+// Package inflight limits how much is in flight: in total, and for each owner by a quota, so that no owner uses up the
+// limit.
 package inflight

@@ -1,6 +1,7 @@
 package inflight_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,5 +37,27 @@ func TestEachOwnerHasItsQuota(t *testing.T) {
 	first()
 	_, err = take("anna", "a")
 	require.NoError(t, err, "what is released can be acquired again")
-	require.Equal(t, []int{1, 1, 64}, []int{inflight.Quarter(0), inflight.Quarter(3), inflight.Quarter(256)})
+}
+
+// TestGreedyOwnersLeaveSome: each of several greedy owners leaves a part to the next, which gets less than the one
+// before.
+func TestGreedyOwnersLeaveSome(t *testing.T) {
+	const limit = 1000
+	var p inflight.Limit
+	take := func(owner int) (n int) {
+		for {
+			if _, err := p.Acquire(limit, inflight.Quota{Owner: fmt.Sprint(owner)}); err != nil {
+				return n
+			}
+			n++
+		}
+	}
+	require.Equal(t, []int{200, 160, 128, 102}, []int{take(1), take(2), take(3), take(4)})
+	for owner := range 16 {
+		require.Positive(t, take(100+owner))
+	}
+	require.Positive(t, take(200), "the 21st")
+	one := inflight.Limit{}
+	_, err := one.Acquire(1, inflight.Quota{Owner: "a"})
+	require.NoError(t, err)
 }

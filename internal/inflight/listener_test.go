@@ -14,12 +14,13 @@ import (
 
 const deadline = 10 * time.Second
 
-// TestConnectionsOfOneAddress are bounded, and one that ends makes place.
-func TestConnectionsOfOneAddress(t *testing.T) {
+// TestLimitsConnectionsOfAddress: an address at its limit gets another connection when one of its connections ends.
+func TestLimitsConnectionsOfAddress(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var refusals atomic.Int32
-	l := &inflight.Listener{Listener: inner, Max: 100, Each: 2, Refused: func() { refusals.Add(1) }}
+	l := &inflight.Listener{Listener: inner, Max: 100, Refused: func() { refusals.Add(1) },
+		Quotas: func(host string) []inflight.Quota { return []inflight.Quota{{Owner: host, Max: 2}} }}
 	accepted := make(chan net.Conn, 10)
 	go func() {
 		defer close(accepted)

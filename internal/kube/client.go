@@ -44,7 +44,7 @@ type Client struct {
 	cdi   importer
 }
 
-// New makes such a client.
+// New returns a Client.
 func New(config *rest.Config) (*Client, error) {
 	r, codec, err := restFor(config, kubevirt.GroupVersion, kubevirt.AddToScheme)
 	if err != nil {

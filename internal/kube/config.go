@@ -10,16 +10,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// serviceAccountNamespace is where the kubelet says in which namespace a pod runs.
+// serviceAccountNamespace is the file with the namespace of the pod.
 const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// noLimit lets requests go out at once. Limiting their rate is for the API server's priority and fairness, which knows
-// what else it has to do; a limiter here makes requests wait in this process until their time is over, and be repeated.
-// What a process has in flight is bounded by what it works on at a time.
+// noLimit disables client-side rate limiting. The API server's priority and fairness limits requests, and knows the
+// rest of its load; a limiter here would make requests wait in this process until they time out and are repeated. The
+// number of requests in flight is bounded by the concurrency of each process.
 const noLimit = -1
 
-// LoadConfig says how to reach the API server: by a kubeconfig file, or (empty path) as a pod does. The user agent is
-// what the API server's audit log shows, for example virtflow-crdwatch.
+// LoadConfig returns the client configuration: from a kubeconfig file, or (empty path) from the pod's service account.
+// The user agent appears in the API server's audit log, for example virtflow-crdwatch.
 func LoadConfig(kubeconfig, userAgent string) (*rest.Config, error) {
 	var config *rest.Config
 	var err error
@@ -36,14 +36,13 @@ func LoadConfig(kubeconfig, userAgent string) (*rest.Config, error) {
 	}
 	config.UserAgent = userAgent
 	config.QPS = noLimit
-	config.DisableCompression = true // in one cluster it costs both ends more than it spares the network
+	config.DisableCompression = true // within a cluster it costs both ends more CPU time than it saves on the network
 	config.Wrap((&outages{listed: map[string]int{}}).wrap)
 	return config, nil
 }
 
-// LeaseConfig is for a client that only elects leaders: it shares no limit and no answer that is late with other
-// requests. A request ends in half of the time in which a lease has to be renewed, so that there is time for another
-// one.
+// LeaseConfig is for a client that only elects leaders: it shares no limit and no delayed answer with other requests. A
+// request ends after half of the time in which a lease has to be renewed, so that there is time for another attempt.
 func LeaseConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.UserAgent += "/leader-election"
@@ -52,7 +51,7 @@ func LeaseConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config 
 	return c
 }
 
-// Namespace is the one given, else the one this pod runs in, else fallback.
+// Namespace returns the given one, else that of this pod, else fallback.
 func Namespace(given, fallback string) string {
 	if given != "" {
 		return given

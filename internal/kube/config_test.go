@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// TestNoRequestWaitsHere: limiting rates is the API server's; whatever waited in the client would time out there. No
+// TestDoesNotLimitRequests: the API server limits them, and requests that wait in the client would time out there. No
 // answer is compressed.
-func TestNoRequestWaitsHere(t *testing.T) {
+func TestDoesNotLimitRequests(t *testing.T) {
 	asked := make(chan string, 10)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Empty(t, r.Header.Get("Accept-Encoding"))
@@ -44,7 +44,7 @@ func TestNoRequestWaitsHere(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, clients.CoreV1().RESTClient().GetRateLimiter())
 
-	// A request for a lease that gets no answer ends in time for another one before the lease is lost.
+	// A request for a lease without an answer ends in time for another attempt before the lease is lost.
 	config.QPS, config.Burst = 1, 1
 	leases, err := kubernetes.NewForConfig(LeaseConfig(config, 200*time.Millisecond))
 	require.NoError(t, err)

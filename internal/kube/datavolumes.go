@@ -29,7 +29,7 @@ const DefinitionDataVolume = "datavolumes.cdi.kubevirt.io"
 // with NotFound.
 type DataVolumeClient = gentype.ClientWithList[*cdi.DataVolume, *cdi.DataVolumeList]
 
-// importer is how CDI's objects are reached, and the definition of them.
+// importer has the clients for CDI's objects, and for their definition.
 type importer struct {
 	volumes, definitions rest.Interface
 	codec                runtime.ParameterCodec
@@ -50,9 +50,9 @@ func (c *Client) DataVolumes(namespace string) *DataVolumeClient {
 		func() *cdi.DataVolumeList { return &cdi.DataVolumeList{} })
 }
 
-// DataVolumesListWatch feeds an informer with all DataVolumes. Where CDI is not installed there are none, and the watch
-// is one of their definition: it ends, for the informer to list anew, when they are served. So nobody asks again and
-// again.
+// DataVolumesListWatch feeds an informer with all DataVolumes. Where CDI is not installed the list is empty, and the
+// watch is one of their definition: it expires once they are served, so that the informer lists again. So the API
+// server gets no repeated requests.
 func (c *Client) DataVolumesListWatch() cache.ListerWatcher {
 	source := cache.NewListWatchFromClient(c.cdi.volumes, ResourceDataVolume, "", fields.Everything())
 	definition := cache.NewListWatchFromClient(c.cdi.definitions, "customresourcedefinitions", "",
@@ -68,7 +68,7 @@ func (c *Client) DataVolumesListWatch() cache.ListerWatcher {
 		return found, err
 	}
 	source.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		if o.SendInitialEvents != nil { // a list as a stream; where it is refused, a list follows
+		if o.SendInitialEvents != nil { // a streaming list; if it is refused, the informer lists
 			events, err := follow(ctx, o)
 			absent.Store(err != nil)
 			return events, err
@@ -76,7 +76,7 @@ func (c *Client) DataVolumesListWatch() cache.ListerWatcher {
 		if !absent.Load() {
 			return follow(ctx, o)
 		}
-		// Without a version the definition that is there already is told first.
+		// Without a version, an existing definition comes first.
 		events, err := definition.WatchFuncWithContext(ctx, metav1.ListOptions{TimeoutSeconds: o.TimeoutSeconds})
 		if err != nil {
 			return nil, fmt.Errorf("watching for the definition of DataVolumes: %w", err)
@@ -86,22 +86,22 @@ func (c *Client) DataVolumesListWatch() cache.ListerWatcher {
 	return source
 }
 
-// untilServed keeps events of the definition to itself, until it says that DataVolumes are served. Then what is held
-// has expired.
+// untilServed drops events of the definition until DataVolumes are served. Then it returns that the list has expired.
 func untilServed(e watch.Event) (watch.Event, bool) {
 	if e.Type == watch.Error {
 		return e, true
 	}
 	definition, ok := e.Object.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok || e.Type == watch.Deleted || !serves(definition, cdi.SchemeGroupVersion.Version) {
+	if !ok || e.Type == watch.Deleted || !isServed(definition, cdi.SchemeGroupVersion.Version) {
 		return e, false
 	}
-	expired := apierrors.NewResourceExpired("DataVolumes are served by now").Status()
+	expired := apierrors.NewResourceExpired("DataVolumes are now served").Status()
 	expired.Code = http.StatusGone
 	return watch.Event{Type: watch.Error, Object: &expired}, true
 }
 
-func serves(definition *apiextensionsv1.CustomResourceDefinition, version string) bool {
+// isServed reports whether the API server serves that version of a CustomResourceDefinition.
+func isServed(definition *apiextensionsv1.CustomResourceDefinition, version string) bool {
 	return slices.ContainsFunc(definition.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return v.Name == version && v.Served
 	}) && slices.ContainsFunc(definition.Status.Conditions,

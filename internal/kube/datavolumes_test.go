@@ -17,8 +17,9 @@ import (
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// TestDataVolumesAreFollowedOnceThereIsCDI, and until then nobody asks for them again and again.
-func TestDataVolumesAreFollowedOnceThereIsCDI(t *testing.T) {
+// TestFollowsDataVolumesOnceCDIIsInstalled: the informer follows DataVolumes once CDI is installed, without repeated
+// requests until then.
+func TestFollowsDataVolumesOnceCDIIsInstalled(t *testing.T) {
 	server := fakekube.New(fakekube.Options{NoImporter: true})
 	client, err := kube.New(server.Config())
 	require.NoError(t, err)
@@ -51,5 +52,5 @@ func TestDataVolumesAreFollowedOnceThereIsCDI(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(informer.GetStore().ListKeys()) == 1 }, 20*time.Second,
 		time.Millisecond)
-	require.Less(t, len(server.Calls()), 20, "nobody asks again and again")
+	require.Less(t, len(server.Calls()), 20, "there are no repeated requests")
 }

@@ -14,19 +14,20 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// outages makes informers list anew after the API server was away. By themselves they go on watching at the version
-// that they saw last. Whoever puts etcd back to an older copy restarts the API server; versions have run backwards
-// then, and a watch that begins at one of the future is told nothing that happens until it is reached. A list after
-// each restart costs little beside that. It is safe for concurrent use.
+// outages has informers list again after the API server was away. By themselves they continue to watch at the version
+// that they saw last. When etcd is put back to an older copy, the API server is restarted; versions have run backwards
+// then, and a watch that begins at a future version gets no events until that is reached. One list after each restart
+// costs little in comparison. It is safe for concurrent use.
 type outages struct {
 	mu sync.Mutex
 	// failed counts the requests whose connection failed.
 	failed int
-	// listed is how many those were when what a watch follows, by its URL, was listed last, or was told to be.
+	// listed has, by the URL of a watch, the value of failed when its objects were last listed, or a list was last
+	// forced.
 	listed map[string]int
 }
 
-// wrap is for rest.Config.Wrap.
+// wrap is a function for rest.Config.Wrap.
 func (o *outages) wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{outages: o, next: next}
 }
@@ -37,11 +38,11 @@ type transport struct {
 	next http.RoundTripper
 }
 
-// RoundTrip sends a request, unless it is a watch whose informer is to list anew first.
+// RoundTrip sends a request, unless it is a watch whose informer must list again first.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	what, goesOn, lists := followed(r)
-	if goesOn && t.mustList(what) {
-		return expired(r)
+	what, continues, lists := followed(r)
+	if continues && t.takeMustList(what) {
+		return expiredResponse(r)
 	}
 	t.mu.Lock()
 	failed := t.failed
@@ -50,7 +51,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case err != nil && away(r, err):
+	case err != nil && isOutage(r, err):
 		t.failed++
 	case err == nil && lists && answer.StatusCode == http.StatusOK:
 		t.listed[what] = failed
@@ -58,19 +59,20 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// away says that a connection failed, or could not be made. What was merely late is no outage: the load of lists would
-// come on top of that which made it late.
-func away(r *http.Request, err error) bool {
+// isOutage reports whether a connection failed, or could not be made. A slow answer is no outage: lists would add to
+// the load that has made it slow.
+func isOutage(r *http.Request, err error) bool {
 	var op *net.OpError
 	dialled := errors.As(err, &op) && op.Op == "dial" && r.Context().Err() == nil
 	return dialled || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
 }
 
-// WrappedRoundTripper is the one below, which client-go looks for to close its connections.
+// WrappedRoundTripper returns the wrapped one, for which client-go looks to close its connections.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// mustList says that the API server was away since what a watch follows was listed.
-func (o *outages) mustList(what string) bool {
+// takeMustList reports whether the API server was away since the objects of a watch were listed, and records that they
+// are listed now: only the first watch after an outage must list.
+func (o *outages) takeMustList(what string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.listed[what] == o.failed {
@@ -80,9 +82,9 @@ func (o *outages) mustList(what string) bool {
 	return true
 }
 
-// followed names what an informer's request is about, and says whether it lists that, or goes on watching it. Lists of
-// informers have a version or a page's size, which tells them from other reads.
-func followed(r *http.Request) (what string, goesOn, lists bool) {
+// followed identifies the objects of an informer's request, and returns whether it lists them, or continues to watch
+// them. Lists of informers have a version or a page size, which distinguishes them from other reads.
+func followed(r *http.Request) (what string, continues, lists bool) {
 	q := r.URL.Query()
 	version := q.Get("resourceVersion")
 	switch {
@@ -92,19 +94,20 @@ func followed(r *http.Request) (what string, goesOn, lists bool) {
 	case q.Get("sendInitialEvents") == "true":
 		lists = true
 	default:
-		goesOn = version != "" && version != "0"
+		continues = version != "" && version != "0"
 	}
-	return r.URL.Path + "?" + q.Get("labelSelector") + "&" + q.Get("fieldSelector"), goesOn, lists
+	return r.URL.Path + "?" + q.Get("labelSelector") + "&" + q.Get("fieldSelector"), continues, lists
 }
 
-// expired is what an API server answers that no longer has the events since the version asked for: informers list anew.
-func expired(r *http.Request) (*http.Response, error) {
+// expiredResponse returns the API server's answer for a version whose events it no longer has: informers then list
+// again.
+func expiredResponse(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		if err := r.Body.Close(); err != nil {
 			return nil, err
 		}
 	}
-	status := apierrors.NewResourceExpired("the API server was away: its objects are listed anew").Status()
+	status := apierrors.NewResourceExpired("the API server was away: list again").Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	body, err := json.Marshal(status)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// apiServer lists one VM in a version, and keeps watches open without a word, as a server does whose versions have run
+// apiServer lists one VM in a version, and keeps watches open without events, like a server whose versions have run
 // backwards.
 type apiServer struct {
 	mu      sync.Mutex
@@ -58,7 +58,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		vm := kubevirt.VirtualMachine{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "vm", ResourceVersion: version}}
-		_ = json.NewEncoder(w).Encode(kubevirt.VirtualMachineList{ //nolint:errcheck // the client notices
+		_ = json.NewEncoder(w).Encode(kubevirt.VirtualMachineList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineList"},
 			ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: []kubevirt.VirtualMachine{vm},
 		})
@@ -69,9 +69,9 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestInformersListAnewAfterAnOutage: an informer whose API server came back with versions that ran backwards knows
-// what there is; without an outage it goes on watching, and lists nothing again.
-func TestInformersListAnewAfterAnOutage(t *testing.T) {
+// TestInformersListAgainAfterOutage: an informer whose API server came back with versions that ran backwards has the
+// current objects; without an outage it continues to watch, and does not list again.
+func TestInformersListAgainAfterOutage(t *testing.T) {
 	s := &apiServer{version: "100", end: make(chan struct{})}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -130,8 +130,8 @@ func TestInformersListAnewAfterAnOutage(t *testing.T) {
 	eventually("a list after the outage", func() bool { return version() == "90" })
 }
 
-// TestOneListAfterEachOutage: a watch is sent to list once for each outage, whichever request noticed it, and only one
-// that would go on from a version.
+// TestOneListAfterEachOutage: a watch is sent to list once for each outage, whichever request detected it, and only one
+// that would continue from a version.
 func TestOneListAfterEachOutage(t *testing.T) {
 	var answers error
 	o := &outages{listed: map[string]int{}}

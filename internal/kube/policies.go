@@ -16,7 +16,7 @@ import (
 	"kubevirt.io/api/migrations/v1alpha1"
 )
 
-// PoliciesListWatch feeds an informer with the cluster's MigrationPolicies. Where nobody has defined what those are,
+// PoliciesListWatch feeds an informer with the cluster's MigrationPolicies. Where their definition is not installed,
 // there are none.
 func PoliciesListWatch(config *rest.Config) (cache.ListerWatcher, error) {
 	r, _, err := restFor(config, v1alpha1.SchemeGroupVersion, v1alpha1.AddToScheme)
@@ -35,7 +35,7 @@ func PoliciesListWatch(config *rest.Config) (cache.ListerWatcher, error) {
 	return source, nil
 }
 
-// restFor makes a client of an API group's version, whose objects are custom resources.
+// restFor returns a client for a version of an API group, whose objects are custom resources.
 func restFor(
 	config *rest.Config, version schema.GroupVersion, register func(*runtime.Scheme) error,
 ) (rest.Interface, runtime.ParameterCodec, error) {

@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Trial says why KVM cannot run a guest, within limit; nil: it can. It is Try with all but the limit given.
+// Trial returns why KVM cannot run a guest, within limit; nil if it can. It is Try with all arguments but the limit
+// set.
 type Trial func(ctx context.Context, limit time.Duration) error
 
-// trialLimits are for trials one after the other, 30 s in all. A virtual CPU needs less than 1 ms to halt; on a node
+// trialLimits are the limits of consecutive trials, 30 s in all. A virtual CPU needs less than 1 ms to halt; on a node
 // where everything boots at once, starting the process that runs it may take seconds.
 func trialLimits() wait.Backoff { return wait.Backoff{Duration: 2 * time.Second, Factor: 2, Steps: 4} }
 
@@ -27,15 +28,16 @@ func Judge(ctx context.Context, try Trial) error {
 }
 
 const (
-	// recheck is how long a judgement stands before the next. A module that is loaded, or taken away, shows after that
-	// long at most.
+	// recheck is the time between two judgements. It bounds how long a module that is loaded, or removed, stays
+	// undetected.
 	recheck = time.Minute
-	// recheckSilent is the longest pause where KVM does not answer: each trial there keeps a CPU busy for up to 16 s.
+	// recheckSilent is the longest time between two where KVM does not answer: each trial there keeps a CPU busy for up
+	// to 16 s.
 	recheckSilent = 15 * time.Minute
 )
 
-// Watch judges again and again until ctx ends, and tells each change: nil once KVM works, else why it does not. Known
-// is what was found before, and is not told.
+// Watch judges repeatedly until ctx ends, and calls changed at each change: with nil once KVM works, else with the
+// reason why it does not. Known is the earlier result, for which changed is not called.
 func Watch(ctx context.Context, try Trial, known error, changed func(error)) {
 	watch(ctx, try, known, changed, time.After)
 }

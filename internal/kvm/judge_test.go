@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// script answers one trial after the other, the last answer for ever, and notes their limits.
+// script answers one trial after the other, repeats the last answer, and records their limits.
 type script struct {
 	answers []error
 	limits  []time.Duration
@@ -27,7 +27,7 @@ func (s *script) try(_ context.Context, limit time.Duration) error {
 	return answer
 }
 
-func TestJudgeGivesABusyMachineMoreTime(t *testing.T) {
+func TestJudgeGivesBusyMachineMoreTime(t *testing.T) {
 	absent := errors.New("open /dev/kvm: no such file or directory")
 	for name, c := range map[string]struct {
 		answers []error
@@ -49,15 +49,15 @@ func TestJudgeGivesABusyMachineMoreTime(t *testing.T) {
 	}
 }
 
-func TestWatchTellsEachChange(t *testing.T) {
+func TestWatchReportsEachChange(t *testing.T) {
 	absent := errors.New("open /dev/kvm: no such file or directory")
 	s := &script{answers: []error{absent, nil, nil, ErrNoAnswer, ErrNoAnswer, ErrNoAnswer, ErrNoAnswer, ErrNoAnswer,
 		nil}}
-	var told []error
+	var changes []error
 	var pauses []time.Duration
 	ctx, stop := context.WithCancel(t.Context())
 	watch(ctx, s.try, absent, func(err error) {
-		if told = append(told, err); len(told) == 3 {
+		if changes = append(changes, err); len(changes) == 3 {
 			stop()
 		}
 	}, func(d time.Duration) <-chan time.Time {
@@ -66,7 +66,7 @@ func TestWatchTellsEachChange(t *testing.T) {
 		now <- time.Time{}
 		return now
 	})
-	require.Equal(t, []error{nil, ErrNoAnswer, nil}, told)
+	require.Equal(t, []error{nil, ErrNoAnswer, nil}, changes)
 	require.Equal(t, []time.Duration{recheck, recheck, recheck, recheck, 2 * time.Second}, pauses[:5])
 }
 
@@ -81,6 +81,6 @@ func TestTry(t *testing.T) {
 	}
 	run := func(command *exec.Cmd) error { return command.Run() }
 	require.NoError(t, Try(t.Context(), "/bin/true", os.DevNull, time.Minute, run))
-	require.ErrorContains(t, Try(t.Context(), "/bin/false", os.DevNull, time.Minute, run), "could not be run")
+	require.ErrorContains(t, Try(t.Context(), "/bin/false", os.DevNull, time.Minute, run), "running a virtual CPU")
 	require.ErrorIs(t, Try(t.Context(), "/bin/sleep", os.DevNull, 0, run), ErrNoAnswer)
 }

@@ -35,7 +35,7 @@ const (
 	codeAddress = 0x1000
 	pageSize    = 4096
 	halt        = 0xF4
-	// Three pages below 4 GiB that some Intel CPUs need in real mode, and one more; where QEMU puts them.
+	// Some Intel CPUs need three pages below 4 GiB in real mode, and one more; this is where QEMU puts them.
 	tssAddress = 0xfffbd000
 	identity   = 0xfffbc000
 )
@@ -45,8 +45,8 @@ type memoryRegion struct {
 	guest, size, userspacePtr uint64
 }
 
-// trial makes a virtual machine with one CPU that halts, and runs it. It hangs where KVM does: give it a process of its
-// own.
+// trial creates a virtual machine with one CPU that halts, and runs it. It hangs where KVM does, so it needs a process
+// of its own.
 func trial(device string) error {
 	runtime.LockOSThread() // a virtual CPU belongs to a thread
 	kvm, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -86,7 +86,7 @@ func trial(device string) error {
 func runToHalt(kvm, vcpu int) error {
 	size, err := ioctl(kvm, getRunSize, 0)
 	if err != nil {
-		return fmt.Errorf("asking for the size of the CPU's state: %w", err)
+		return fmt.Errorf("reading the size of the CPU's state: %w", err)
 	}
 	state, err := unix.Mmap(vcpu, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -119,7 +119,7 @@ func runToHalt(kvm, vcpu int) error {
 
 func ioctl(fd int, request, argument uintptr) (int, error) {
 	for {
-		r, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, argument) //nolint:gosec // KVM has no other interface
+		r, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, argument) // KVM has no other interface
 		if errno == unix.EINTR {
 			continue
 		}

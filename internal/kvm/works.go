@@ -12,15 +12,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Device is where KVM is, as seen from a container that was given it.
+// Device is the path of KVM in a container that was given it.
 const Device = "/dev/kvm"
 
 const trialCommand = "kvm-trial"
 
-// ErrNoAnswer says that a virtual CPU did not halt in time: the machine is very busy, or a guest would hang.
-var ErrNoAnswer = errors.New("a virtual CPU did not halt in time") //nolint:gochecknoglobals // a constant error
+// ErrNoAnswer means that a virtual CPU did not halt in time: the machine is very busy, or a guest would hang.
+var ErrNoAnswer = errors.New("a virtual CPU did not halt in time")
 
-// TrialCommand is to be part of each program that names itself to a Judge.
+// TrialCommand returns the command that each program must have which passes its own path to Try.
 func TrialCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: trialCommand + " DEVICE", Short: "Runs a virtual CPU with KVM until it halts", Hidden: true,
@@ -32,10 +32,10 @@ func TrialCommand() *cobra.Command {
 // Runner runs a command to its end.
 type Runner func(*exec.Cmd) error
 
-// Try says why KVM cannot run a guest here; nil: it can. Program is one that has the TrialCommand. A trial that takes
-// longer than limit gives ErrNoAnswer; every other error is what is true now.
+// Try returns why KVM cannot run a guest here; nil if it can. Program must have the TrialCommand. A trial that takes
+// longer than limit returns ErrNoAnswer; every other error is conclusive.
 func Try(ctx context.Context, program, device string, limit time.Duration, run Runner) error {
-	f, err := os.OpenFile(device, os.O_RDWR, 0) //nolint:gosec // a device's path, from our own code
+	f, err := os.OpenFile(device, os.O_RDWR, 0) // a device's path, from our own code
 	if err != nil {
 		return err
 	}
@@ -45,20 +45,20 @@ func Try(ctx context.Context, program, device string, limit time.Duration, run R
 		return err
 	}
 	if !hasVirtualization(string(info)) {
-		return errors.New("the CPU shows neither vmx nor svm")
+		return errors.New("the CPU has neither vmx nor svm")
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(exec.CommandContext(ctx, program, trialCommand, device)); err != nil { //nolint:gosec // this very program
+	if err := run(exec.CommandContext(ctx, program, trialCommand, device)); err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return ErrNoAnswer
 		}
-		return fmt.Errorf("a virtual CPU could not be run: %w", err)
+		return fmt.Errorf("running a virtual CPU: %w", err)
 	}
 	return nil
 }
 
-// hasVirtualization looks for the CPU flags of Intel's and AMD's virtualization.
+// hasVirtualization reports whether the CPU has the flags of Intel's or AMD's virtualization.
 func hasVirtualization(cpuinfo string) bool {
 	for line := range strings.Lines(cpuinfo) {
 		key, flags, ok := strings.Cut(line, ":")

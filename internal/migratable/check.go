@@ -9,26 +9,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/settings"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// gateVGPU lets guests with a virtual GPU move.
+// gateVGPU is the feature gate that lets guests with a virtual GPU migrate.
 const gateVGPU = "VGPULiveMigration"
 
-// Node is what counts of the node that a guest runs on. HostModel says that it names a CPU model for guests that ask
-// for the host's.
+// Node has the facts about a guest's node that matter here. HostModel is true if it names a CPU model for guests with
+// host-model.
 type Node struct {
 	Name      string
 	HostModel bool
 }
 
-// refusal is one of KubeVirt's reasons with its message.
+// refusal has one of KubeVirt's reasons with its message.
 type refusal struct{ reason, message string }
 
-// Check says whether the guest of an instance can be moved. Node is nil while it has none, or that does not matter:
-// see AsksHostModel.
+// Check returns whether the guest of an instance can migrate, and why not. node is nil while the instance has no node,
+// or if its node does not matter (see AsksHostModel).
 func Check(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *Node) contract.Migratable {
 	block, disks := volumes(vmi)
 	out := contract.Migratable{Method: string(kubevirt.LiveMigration)}
@@ -53,13 +53,13 @@ func Check(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *Node
 	return out
 }
 
-// AsksHostModel says that it matters whether the node names a CPU model. Emulated CPUs are the same on all nodes.
+// AsksHostModel reports whether it matters that the node names a CPU model. Emulated CPUs are the same on all nodes.
 func AsksHostModel(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) bool {
 	c := vmi.Spec.Domain.CPU
 	return c != nil && c.Model == kubevirt.CPUModeHostModel && !s.UseEmulation
 }
 
-// refusals are all that hold whatever the disks are, in KubeVirt's order.
+// refusals returns all reasons that do not depend on disks, in KubeVirt's order.
 func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *Node) []refusal {
 	var out []refusal
 	add := func(holds bool, reason, message string) {
@@ -68,8 +68,9 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 		}
 	}
 	domain := &vmi.Spec.Domain
-	add(!interfaces(vmi), kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable,
-		"cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network")
+	add(!hasMigratableBinding(&vmi.Spec), kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable,
+		"cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network"+
+			ignored(vmi))
 	add(slices.ContainsFunc(domain.Devices.Interfaces, func(n kubevirt.Interface) bool { return n.SRIOV != nil }),
 		kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable,
 		"cannot migrate VMI with an SR-IOV interface: its device is not detached for a migration yet")
@@ -79,7 +80,7 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 	}
 	add(len(domain.Devices.Filesystems) > 0, kubevirt.VirtualMachineInstanceReasonVirtIOFSNotMigratable,
 		"VMI uses virtiofs: moving its file systems is not supported yet")
-	device := devices(domain, s)
+	device := deviceRefusal(domain, s)
 	add(device != "", kubevirt.VirtualMachineInstanceReasonHostDeviceNotMigratable, device)
 	c := domain.CPU
 	add(c != nil && c.DedicatedCPUPlacement, contract.ReasonDedicatedCPUs,
@@ -90,37 +91,60 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 	add(security != nil && security.TDX != nil, kubevirt.VirtualMachineInstanceReasonTDXNotMigratable, "VMI uses TDX")
 	add(security != nil && vmi.Spec.Architecture == "s390x",
 		kubevirt.VirtualMachineInstanceReasonSecureExecutionNotMigratable, "VMI uses Secure Execution")
-	add(reserved(domain), kubevirt.VirtualMachineInstanceReasonPRNotMigratable,
+	add(hasReservation(domain), kubevirt.VirtualMachineInstanceReasonPRNotMigratable,
 		"VMI uses SCSI persistent reservation")
-	add(reenlightened(domain) && !clocked(vmi), kubevirt.VirtualMachineInstanceReasonNoTSCFrequencyMigratable,
+	add(hasReenlightenment(domain) && !hasKnownTSCFrequency(vmi),
+		kubevirt.VirtualMachineInstanceReasonNoTSCFrequencyMigratable,
 		"HyperV Reenlightenment VMIs cannot migrate when TSC Frequency is not exposed on the cluster: guest timers "+
 			"might be inconsistent")
 	f := domain.Features
-	add(f != nil && f.HypervPassthrough != nil && on(f.HypervPassthrough.Enabled),
+	add(f != nil && f.HypervPassthrough != nil && isOn(f.HypervPassthrough.Enabled),
 		kubevirt.VirtualMachineInstanceReasonHypervPassthroughNotMigratable, "VMI uses hyperv passthrough")
 	return out
 }
 
-// on says that a switch is not turned off: KubeVirt's are on unless they say something else.
-func on(enabled *bool) bool { return enabled == nil || *enabled }
+// isOn reports whether a switch is not turned off: KubeVirt's are on by default.
+func isOn(enabled *bool) bool { return enabled == nil || *enabled }
 
-// interfaces says that the pod network, or what is in its place, suits: its binding leaves the guest its own address. A
-// bridged guest has its pod's, which the next pod's guard drops. KubeVirt's annotation that lets it move all the same
-// is not heeded.
-func interfaces(vmi *kubevirt.VirtualMachineInstance) bool {
-	pod := slices.IndexFunc(vmi.Spec.Networks, func(n kubevirt.Network) bool {
+// bridgeIgnored is the reason why KubeVirt's annotation does not make a bridged guest migratable.
+const bridgeIgnored = "the annotation " + kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation + " has no effect: a " +
+	"guest bridged to the pod network has its pod's address, and loses it with its pod"
+
+// ignored returns the part of a condition's message about the annotation; "" without it.
+func ignored(vmi *kubevirt.VirtualMachineInstance) string {
+	if _, set := vmi.Annotations[kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation]; set {
+		return "; " + bridgeIgnored
+	}
+	return ""
+}
+
+// Warnings returns the warnings for an instance, or a template of instances, that has the annotation and cannot
+// migrate. The spec has its defaults.
+func Warnings(annotations map[string]string, spec *kubevirt.VirtualMachineInstanceSpec) []string {
+	_, set := annotations[kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation]
+	if !set || hasMigratableBinding(spec) {
+		return nil
+	}
+	return []string{bridgeIgnored + ". Use masquerade for guests that are to move"}
+}
+
+// hasMigratableBinding reports whether the binding of the pod network, or of the network that replaces it, permits a
+// migration: the guest must have an address of its own. A bridged guest has its pod's, whose packets are dropped in the
+// next pod.
+func hasMigratableBinding(spec *kubevirt.VirtualMachineInstanceSpec) bool {
+	pod := slices.IndexFunc(spec.Networks, func(n kubevirt.Network) bool {
 		return n.Pod != nil || n.Multus != nil && n.Multus.Default
 	})
 	if pod < 0 {
 		return true
 	}
-	all := vmi.Spec.Domain.Devices.Interfaces
-	i := slices.IndexFunc(all, func(n kubevirt.Interface) bool { return n.Name == vmi.Spec.Networks[pod].Name })
+	all := spec.Domain.Devices.Interfaces
+	i := slices.IndexFunc(all, func(n kubevirt.Interface) bool { return n.Name == spec.Networks[pod].Name })
 	return i < 0 || all[i].Masquerade != nil
 }
 
-// devices of the host that stay behind, "" for none.
-func devices(domain *kubevirt.DomainSpec, s settings.Settings) string {
+// deviceRefusal returns why host devices prevent a migration; "" if they do not.
+func deviceRefusal(domain *kubevirt.DomainSpec, s settings.Settings) string {
 	switch gpus := len(domain.Devices.GPUs); {
 	case len(domain.Devices.HostDevices) > 0:
 		return "VMI specifies non-migratable generic PCI host device"
@@ -135,24 +159,24 @@ func devices(domain *kubevirt.DomainSpec, s settings.Settings) string {
 	}
 }
 
-func reserved(domain *kubevirt.DomainSpec) bool {
+func hasReservation(domain *kubevirt.DomainSpec) bool {
 	return slices.ContainsFunc(domain.Devices.Disks, func(d kubevirt.Disk) bool {
 		return d.LUN != nil && d.LUN.Reservation
 	})
 }
 
-func reenlightened(domain *kubevirt.DomainSpec) bool {
+func hasReenlightenment(domain *kubevirt.DomainSpec) bool {
 	f := domain.Features
-	return f != nil && f.Hyperv != nil && f.Hyperv.Reenlightenment != nil && on(f.Hyperv.Reenlightenment.Enabled)
+	return f != nil && f.Hyperv != nil && f.Hyperv.Reenlightenment != nil && isOn(f.Hyperv.Reenlightenment.Enabled)
 }
 
-// clocked says that the frequency of the guest's time stamp counter is known.
-func clocked(vmi *kubevirt.VirtualMachineInstance) bool {
+// hasKnownTSCFrequency reports whether the frequency of the guest's time stamp counter is known.
+func hasKnownTSCFrequency(vmi *kubevirt.VirtualMachineInstance) bool {
 	h := vmi.Status.TopologyHints
 	return h != nil && h.TSCFrequency != nil && *h.TSCFrequency > 0
 }
 
-// volumes says whether any disk is copied, and why one keeps the guest where it is.
+// volumes returns whether any disk is copied, and why a disk prevents a migration.
 func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 	block = len(vmi.Status.MigratedVolumes) > 0
 	if claim, needed := claims.State(vmi); needed {
@@ -169,7 +193,7 @@ func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 			if err := sharedClaim(vmi, v.Name, claim, false); err != nil {
 				return true, err
 			}
-		case v.Ephemeral != nil: // what is above the claim is copied
+		case v.Ephemeral != nil: // the overlay on the PVC is copied
 			claim, _ := claims.Of(v)
 			if err := sharedClaim(vmi, v.Name, claim, true); err != nil {
 				return true, err
@@ -186,13 +210,13 @@ func volumes(vmi *kubevirt.VirtualMachineInstance) (block bool, _ error) {
 		}
 	}
 	if carried > contract.MostMigrationFiles {
-		return true, fmt.Errorf("cannot migrate VMI with %d CD-ROMs that are made of files, %d are the most", carried,
-			contract.MostMigrationFiles)
+		return true, fmt.Errorf("cannot migrate VMI with %d CD-ROMs generated from ConfigMaps, Secrets, cloud-init "+
+			"and the like: at most %d are supported", carried, contract.MostMigrationFiles)
 	}
 	return block, nil
 }
 
-// sharedClaim says why a claim's disk cannot be had on two nodes. Read says that nobody writes to it.
+// sharedClaim returns why a PVC's disk cannot be used on two nodes. Read means that no guest writes to it.
 func sharedClaim(vmi *kubevirt.VirtualMachineInstance, volume, claim string, read bool) error {
 	if slices.ContainsFunc(vmi.Status.MigratedVolumes, func(m kubevirt.StorageMigratedVolumeInfo) bool {
 		return m.VolumeName == volume
@@ -209,14 +233,15 @@ func sharedClaim(vmi *kubevirt.VirtualMachineInstance, volume, claim string, rea
 	return fmt.Errorf("cannot migrate VMI: PVC %s is not shared, %s", claim, must)
 }
 
-// readOnly says that a volume is in a CD-ROM drive: libvirt lets nobody write to it, whatever the drive says.
+// readOnly reports whether a volume is in a CD-ROM drive: libvirt makes it read-only, whatever the spec of the drive
+// is.
 func readOnly(vmi *kubevirt.VirtualMachineInstance, volume string) bool {
 	return slices.ContainsFunc(vmi.Spec.Domain.Devices.Disks, func(d kubevirt.Disk) bool {
 		return d.Name == volume && d.CDRom != nil
 	})
 }
 
-// fileSystem says that the guest has a volume by virtiofs.
+// fileSystem reports whether the guest has a volume by virtiofs.
 func fileSystem(vmi *kubevirt.VirtualMachineInstance, volume string) bool {
 	return slices.ContainsFunc(vmi.Spec.Domain.Devices.Filesystems, func(f kubevirt.Filesystem) bool {
 		return f.Name == volume && f.Virtiofs != nil

@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// guest is one that can be moved, with a disk that is copied.
+// guest returns one that can migrate, with a disk that is copied.
 func guest() *kubevirt.VirtualMachineInstance {
 	return &kubevirt.VirtualMachineInstance{
 		Spec: kubevirt.VirtualMachineInstanceSpec{
@@ -44,9 +44,9 @@ func claim(vmi *kubevirt.VirtualMachineInstance, modes ...corev1.PersistentVolum
 	}
 }
 
-// TestWhatKeepsAGuestWhereItIs has KubeVirt's reasons and messages, in its order: each row keeps what those before it
-// have changed, so that a later reason never hides an earlier one.
-func TestWhatKeepsAGuestWhereItIs(t *testing.T) {
+// TestRefusals has KubeVirt's reasons and messages, in its order: each row keeps the changes of those before it, so
+// that a later reason never hides an earlier one.
+func TestRefusals(t *testing.T) {
 	yes := true
 	const must = ", live migration requires that all PVCs must be shared (using ReadWriteMany access mode)"
 	vmi, s := guest(), settings.Default()
@@ -111,7 +111,7 @@ func TestWhatKeepsAGuestWhereItIs(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotKeepAGuestWhereItIs(t *testing.T) {
+func TestMigratable(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*kubevirt.VirtualMachineInstance, *settings.Settings)
 		method string
@@ -147,8 +147,8 @@ func TestWhatDoesNotKeepAGuestWhereItIs(t *testing.T) {
 	}
 }
 
-// TestNoAnnotationMovesABridgedGuest: it would keep the address of the pod that it has left.
-func TestNoAnnotationMovesABridgedGuest(t *testing.T) {
+// TestNoAnnotationMovesBridgedGuest: it would keep the address of the pod that it has left.
+func TestNoAnnotationMovesBridgedGuest(t *testing.T) {
 	vmi := guest()
 	vmi.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = kubevirt.InterfaceBindingMethod{
 		Bridge: &kubevirt.InterfaceBridge{}}
@@ -156,8 +156,8 @@ func TestNoAnnotationMovesABridgedGuest(t *testing.T) {
 	require.Equal(t, "InterfaceNotLiveMigratable", Check(vmi, settings.Default(), nil).Reason)
 }
 
-// TestAReservationKeepsTheStorage, but not the guest.
-func TestAReservationKeepsTheStorage(t *testing.T) {
+// TestReservationKeepsStorage: the guest migrates without its disks.
+func TestReservationKeepsStorage(t *testing.T) {
 	vmi := guest()
 	vmi.Spec.Domain.Devices.Disks[0].LUN = &kubevirt.LunTarget{Reservation: true}
 	m := Check(vmi, settings.Default(), nil)
@@ -165,9 +165,8 @@ func TestAReservationKeepsTheStorage(t *testing.T) {
 	require.Equal(t, "PersistentReservationNotLiveMigratable: VMI uses SCSI persistent reservation", m.Storage)
 }
 
-// TestWhatAnEphemeralVolumeLiesOn has to be had on two nodes: the target's pod would not start there. KubeVirt does not
-// look at it.
-func TestWhatAnEphemeralVolumeLiesOn(t *testing.T) {
+// TestEphemeralVolumeNeedsSharedClaim: otherwise the target's pod would not start. KubeVirt does not check it.
+func TestEphemeralVolumeNeedsSharedClaim(t *testing.T) {
 	for mode, message := range map[corev1.PersistentVolumeAccessMode]string{
 		corev1.ReadWriteMany: "", corev1.ReadOnlyMany: "",
 		corev1.ReadWriteOnce: "cannot migrate VMI: PVC data is not shared, live migration requires that all PVCs must be " +
@@ -198,18 +197,36 @@ func TestTooManyImagesToCarry(t *testing.T) {
 	}
 	got := Check(vmi, settings.Default(), nil)
 	require.Equal(t, "DisksNotLiveMigratable", got.Reason)
-	require.Equal(t, "cannot migrate VMI with 17 CD-ROMs that are made of files, 16 are the most", got.Message)
+	require.Equal(t, "cannot migrate VMI with 17 CD-ROMs generated from ConfigMaps, Secrets, cloud-init and the like: "+
+		"at most 16 are supported", got.Message)
 }
 
-// TestANetworkInThePlaceOfThePods: a bridged guest has its pod's address there as well.
-func TestANetworkInThePlaceOfThePods(t *testing.T) {
-	for _, inPlace := range []bool{true, false} {
+// TestMultusDefaultNetwork: on a Multus network that replaces the pod network, too, a bridged guest has its pod's
+// address, so it cannot migrate.
+func TestMultusDefaultNetwork(t *testing.T) {
+	for _, isDefault := range []bool{true, false} {
 		vmi := guest()
 		vmi.Spec.Networks[0].NetworkSource = kubevirt.NetworkSource{
-			Multus: &kubevirt.MultusNetwork{NetworkName: "blue", Default: inPlace}}
+			Multus: &kubevirt.MultusNetwork{NetworkName: "blue", Default: isDefault}}
 		vmi.Spec.Domain.Devices.Interfaces[0].InterfaceBindingMethod = kubevirt.InterfaceBindingMethod{
 			Bridge: &kubevirt.InterfaceBridge{}}
 		got := Check(vmi, settings.Default(), &Node{Name: "n", HostModel: true})
-		require.Equal(t, inPlace, got.Reason == kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable, "%+v", got)
+		refused := got.Reason == kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable
+		require.Equal(t, isDefault, refused, "%+v", got)
 	}
+}
+
+// TestNamesTheAnnotationThatLetsNoGuestMove: the condition of the guest that the annotation was meant for states that
+// the annotation has no effect.
+func TestNamesTheAnnotationThatLetsNoGuestMove(t *testing.T) {
+	vmi := &kubevirt.VirtualMachineInstance{}
+	vmi.Annotations = map[string]string{kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation: "true"}
+	vmi.Spec.Networks = []kubevirt.Network{*kubevirt.DefaultPodNetwork()}
+	vmi.Spec.Domain.Devices.Interfaces = []kubevirt.Interface{*kubevirt.DefaultBridgeNetworkInterface()}
+	m := Check(vmi, settings.Default(), nil)
+	require.Equal(t, kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable, m.Reason)
+	require.Contains(t, m.Message, "; the annotation kubevirt.io/allow-pod-bridge-network-live-migration has no effect")
+	vmi.Spec.Domain.Devices.Interfaces = []kubevirt.Interface{*kubevirt.DefaultMasqueradeNetworkInterface()}
+	require.NotContains(t, Check(vmi, settings.Default(), nil).Message, "annotation")
+	require.Empty(t, Warnings(vmi.Annotations, &vmi.Spec))
 }

@@ -1,2 +1,2 @@
-// Package migratable says whether a guest can be moved to another node, and why not.
+// Package migratable decides whether a guest can migrate to another node, and why not.
 package migratable

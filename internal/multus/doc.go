@@ -1,3 +1,3 @@
-// Package multus is what pods say to Multus, the CNI plugin that gives a pod further networks, and what their
-// interfaces on those are called. Both are as in KubeVirt.
+// Package multus has the annotations of pods for Multus, the CNI plugin that connects a pod to further networks, and
+// the names of their interfaces there. Both are as in KubeVirt.
 package multus

@@ -12,26 +12,26 @@ import (
 )
 
 // The annotations of a pod that Multus reads, and the one of a NetworkAttachmentDefinition that names the resource
-// which a pod on that network has to ask for (the Network Plumbing Working Group's "de-facto standard").
+// which a pod on that network must request (the Network Plumbing Working Group's "de-facto standard").
 const (
 	AnnotationNetworks     = "k8s.v1.cni.cncf.io/networks"
 	AnnotationDefault      = "v1.multus-cni.io/default-network"
 	AnnotationResourceName = "k8s.v1.cni.cncf.io/resourceName"
 )
 
-// suffixLength is how much of a hash fits into the name of an interface beside KubeVirt's prefixes.
+// suffixLength is the number of characters of a hash that fit into an interface's name after KubeVirt's prefixes.
 const suffixLength = 11
 
-// Suffix is what the names of all devices for one further network end with.
+// Suffix returns the end of the names of all devices for one further network.
 func Suffix(network string) string {
 	sum := sha256.Sum256([]byte(network))
 	return hex.EncodeToString(sum[:])[:suffixLength]
 }
 
-// Further says that a network is one beside the pod's own, or beside the one in its place.
+// Further reports whether a network is one beside the pod's own, or beside the one that replaces it.
 func Further(n *kubevirt.Network) bool { return n.Multus != nil && !n.Multus.Default }
 
-// Definition is the NetworkAttachmentDefinition that a network of a VMI in that namespace names.
+// Definition returns the NetworkAttachmentDefinition that a network of a VMI in that namespace names.
 func Definition(n *kubevirt.MultusNetwork, namespace string) (inNamespace, name string) {
 	if inNamespace, name, found := strings.Cut(n.NetworkName, "/"); found {
 		return inNamespace, name
@@ -39,12 +39,11 @@ func Definition(n *kubevirt.MultusNetwork, namespace string) (inNamespace, name 
 	return namespace, n.NetworkName
 }
 
-// ResourceVariable is the environment variable in which a launcher finds the resource that a network's device is one
-// of.
+// ResourceVariable returns the name of the environment variable with the resource of a network's device.
 func ResourceVariable(network string) string { return "KUBEVIRT_RESOURCE_NAME_" + network }
 
-// DevicesVariable is the one in which the device plugin of a resource tells a container the PCI addresses of its
-// devices, with commas between them.
+// DevicesVariable returns the name of the variable in which the device plugin of a resource gives a container the PCI
+// addresses of its devices, separated by commas.
 func DevicesVariable(resource string) string {
 	return "PCIDEVICE_" + strings.ToUpper(strings.NewReplacer(".", "_", "/", "_").Replace(resource))
 }
@@ -57,7 +56,7 @@ type selection struct {
 	Interface string `json:"interface"`
 }
 
-// Networks are those of Multus that a VMI's pod is to be on. An interface that the guest has no longer has none.
+// Networks returns the Multus networks of a VMI's pod. An interface that the guest no longer has is left out.
 func Networks(vmi *kubevirt.VirtualMachineInstance) []*kubevirt.Network {
 	var out []*kubevirt.Network
 	for i := range vmi.Spec.Networks {
@@ -69,7 +68,7 @@ func Networks(vmi *kubevirt.VirtualMachineInstance) []*kubevirt.Network {
 	return out
 }
 
-// interfaceOf is the interface on a network; nil: there is none.
+// interfaceOf returns the interface on a network; nil if there is none.
 func interfaceOf(vmi *kubevirt.VirtualMachineInstance, n *kubevirt.Network) *kubevirt.Interface {
 	all := vmi.Spec.Domain.Devices.Interfaces
 	if at := slices.IndexFunc(all, func(f kubevirt.Interface) bool { return f.Name == n.Name }); at >= 0 {
@@ -78,7 +77,7 @@ func interfaceOf(vmi *kubevirt.VirtualMachineInstance, n *kubevirt.Network) *kub
 	return nil
 }
 
-// Annotations are those by which a VMI's pod gets its networks.
+// Annotations returns the annotations by which a VMI's pod gets its networks.
 func Annotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, error) {
 	out := map[string]string{}
 	var all []selection

@@ -10,7 +10,7 @@ import (
 	"github.com/virtflow/virtflow/internal/multus"
 )
 
-func TestWhatAPodSaysToMultus(t *testing.T) {
+func TestAnnotations(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec string
 		want map[string]string

@@ -5,10 +5,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// VolumeClaim observes the claim of that name (nil: it does not exist) that a volume of an instance is on.
+// VolumeClaim observes the PVC of that name (nil: it does not exist) behind a volume of an instance.
 func VolumeClaim(volume, name string, pvc *corev1.PersistentVolumeClaim) contract.VolumeClaim {
 	o := contract.VolumeClaim{Volume: word(volume), Claim: word(name)}
 	if pvc == nil {
@@ -33,7 +33,7 @@ func VolumeClaim(volume, name string, pvc *corev1.PersistentVolumeClaim) contrac
 	return o
 }
 
-// ThickAnnotations are those by which CDI says that the space of a claim is allocated, and is to stay so.
+// ThickAnnotations returns the annotations by which CDI marks the space of a PVC as allocated, and to stay so.
 func ThickAnnotations(annotations map[string]string) map[string]string {
 	var out map[string]string
 	for key, value := range annotations {

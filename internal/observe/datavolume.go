@@ -7,10 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// DataVolume observes the one of that name (nil: it does not exist).
+// DataVolume observes the DataVolume of that name (nil: it does not exist).
 func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
 	o := contract.DataVolume{Name: word(name)}
 	if dv == nil {
@@ -30,7 +30,7 @@ func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
 			if c.Status != corev1.ConditionTrue && c.Reason == "ErrExceededQuota" {
 				o.Error = contract.Cut(c.Message, maxMessage)
 			}
-		case cdi.DataVolumeRunning: // KubeVirt calls these two an error
+		case cdi.DataVolumeRunning: // KubeVirt reports these two as an error
 			if c.Status == corev1.ConditionFalse && (c.Reason == "Error" || c.Reason == "ImagePullFailed") {
 				o.Error = contract.Cut(c.Message, maxMessage)
 				if o.Error == "" {
@@ -42,17 +42,17 @@ func DataVolume(name string, dv *cdi.DataVolume) contract.DataVolume {
 	return o
 }
 
-// Template observes the DataVolume that a template asks for (nil: it does not exist), with the claim of its name (nil:
-// it does not exist either). As with KubeVirt, a claim of somebody who needs no DataVolume is taken as it is.
+// Template observes the DataVolume of a template (nil: it does not exist), with the PVC of its name (nil: it does not
+// exist either). As in KubeVirt, a PVC that was made without a DataVolume is used as it is.
 func Template(name string, dv *cdi.DataVolume, pvc *corev1.PersistentVolumeClaim) contract.DataVolume {
 	o := DataVolume(name, dv)
 	o.Populated = dv == nil && pvc != nil && pvc.DeletionTimestamp == nil && dataVolumeOf(pvc) == ""
 	return o
 }
 
-// PopulatedBy observes the DataVolume that populates a claim; nil: none does. Volume is the name of the DataVolume that
-// a volume names, or "", pvc its claim, or nil, and read reads a DataVolume (nil: it does not exist). A claim that
-// belongs to no DataVolume is somebody's who has populated it.
+// PopulatedBy observes the DataVolume that populates a PVC; nil if there is none. Volume is the name of the DataVolume
+// that a volume names, or "", pvc its PVC, or nil, and read reads a DataVolume (nil: it does not exist). A PVC without
+// a DataVolume counts as populated by its owner.
 func PopulatedBy(
 	volume string, pvc *corev1.PersistentVolumeClaim, read func(name string) (*cdi.DataVolume, error),
 ) (*contract.DataVolume, error) {
@@ -62,7 +62,7 @@ func PopulatedBy(
 		name = volume
 	}
 	if name == "" {
-		return nil, nil //nolint:nilnil // none does
+		return nil, nil
 	}
 	dv, err := read(name)
 	if err != nil || dv == nil && owner == "" {
@@ -72,7 +72,7 @@ func PopulatedBy(
 	return &o, nil
 }
 
-// dataVolumeOf is the name of the DataVolume that a claim belongs to; "": it belongs to none.
+// dataVolumeOf returns the name of the DataVolume that owns a PVC; "" if there is none.
 func dataVolumeOf(pvc *corev1.PersistentVolumeClaim) string {
 	if pvc == nil {
 		return ""

@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Caps, in bytes and in elements. A Temporal payload may be 2 MiB; an observation stays below a few KiB.
@@ -23,20 +23,20 @@ const (
 	maxLabels      = 64
 )
 
-// Lists that are written back whole are never cut: an element left out here would be removed there. The API server
+// Lists that are written back as a whole are never cut: an element left out here would be removed there. The API server
 // bounds them.
 
 func word(s string) string { return contract.Cut(s, maxWord) }
 
-// whole is a copy of list, nil when it is empty.
-func whole(list []string) []string {
+// cloneOrNil returns a copy of list, nil if it is empty.
+func cloneOrNil(list []string) []string {
 	if len(list) == 0 {
 		return nil
 	}
 	return slices.Clone(list)
 }
 
-// moment is t in UTC, or nil: two observations of one object then compare equal.
+// moment returns t in UTC, or nil, so that two observations of one object compare equal.
 func moment(t *metav1.Time) *time.Time {
 	if t == nil || t.IsZero() {
 		return nil
@@ -52,7 +52,7 @@ func condition(kind, status, reason, message string, changed metav1.Time) contra
 	}
 }
 
-// controller is the owner of that kind which controls an object, or nil.
+// controller returns the owner of that kind which controls an object, or nil.
 func controller(o metav1.Object, kind string) *metav1.OwnerReference {
 	ref := metav1.GetControllerOfNoCopy(o)
 	if ref == nil || ref.Kind != kind {

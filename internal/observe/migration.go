@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Migration observes a VirtualMachineInstanceMigration.
@@ -17,7 +17,7 @@ func Migration(vmim *kubevirt.VirtualMachineInstanceMigration) contract.Migratio
 		ResourceVersion:   vmim.ResourceVersion,
 		DeletionTimestamp: moment(vmim.DeletionTimestamp),
 		CreatedAt:         vmim.CreationTimestamp.UTC(),
-		Finalizers:        whole(vmim.Finalizers),
+		Finalizers:        cloneOrNil(vmim.Finalizers),
 		VMIName:           word(vmim.Spec.VMIName),
 		Priority:          priority(vmim),
 		Actor:             word(vmim.Annotations[contract.AnnotationRequestedBy]),
@@ -53,7 +53,7 @@ func priority(vmim *kubevirt.VirtualMachineInstanceMigration) string {
 	return word(string(*vmim.Spec.Priority))
 }
 
-// seconds is an annotation that is a length of time, below 2^31 seconds, or nil.
+// seconds returns an annotation's length of time, below 2^31 seconds; nil if it is not one.
 func seconds(o metav1.Object, annotation string) *int64 {
 	n, err := strconv.ParseInt(o.GetAnnotations()[annotation], 10, 32)
 	if err != nil || n < 0 {
@@ -62,7 +62,7 @@ func seconds(o metav1.Object, annotation string) *int64 {
 	return &n
 }
 
-// connections is the annotation that says how many there are to be, where it is a number that may be asked for, or 0.
+// connections returns an annotation's number of connections; 0 if it is not a number that is permitted.
 func connections(o metav1.Object) int {
 	n, err := strconv.Atoi(o.GetAnnotations()[contract.AnnotationConnections])
 	if err != nil || n < 2 || n > contract.MaxConnections {
@@ -71,12 +71,12 @@ func connections(o metav1.Object) int {
 	return n
 }
 
-// GoneMigration observes that a VirtualMachineInstanceMigration of that UID exists no more.
+// GoneMigration observes that a VirtualMachineInstanceMigration of that UID no longer exists.
 func GoneMigration(uid string) contract.MigrationObservation {
 	return contract.MigrationObservation{UID: uid, Gone: true}
 }
 
-// SameMigration is SameVM for a migration.
+// SameMigration reports whether two observations of a migration are equal for its entity, as SameVM does for a VM.
 func SameMigration(a, b contract.MigrationObservation) bool {
 	for _, o := range []*contract.MigrationObservation{&a, &b} {
 		o.ResourceVersion, o.Phase, o.PhaseTimes, o.Conditions = "", "", nil, nil
@@ -84,13 +84,13 @@ func SameMigration(a, b contract.MigrationObservation) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// ClosedMigration says that a migration has ended, and that nothing of it is left to be done.
+// ClosedMigration reports whether a migration has ended, and nothing of it remains to be done.
 func ClosedMigration(vmim *kubevirt.VirtualMachineInstanceMigration) bool {
 	return Migration(vmim).Closed()
 }
 
-// Queued observes a migration for the queue of migrations. Node is where its guest is, and open how many migrations
-// have not ended. Of one that has ended nothing else counts.
+// Queued observes a migration for the migration queue. Node is where its guest is, and open the number of migrations
+// that have not ended. For one that has ended, both are left out.
 func Queued(vmim *kubevirt.VirtualMachineInstanceMigration, node string, open int) contract.QueuedMigration {
 	o := QueuedGone(vmim)
 	o.ResourceVersion = vmim.ResourceVersion
@@ -103,14 +103,14 @@ func Queued(vmim *kubevirt.VirtualMachineInstanceMigration, node string, open in
 	return o
 }
 
-// QueuedGone observes that a migration exists no more, for the queue of migrations.
+// QueuedGone observes for the migration queue that a migration no longer exists.
 func QueuedGone(vmim *kubevirt.VirtualMachineInstanceMigration) contract.QueuedMigration {
 	return contract.QueuedMigration{
 		Migration: contract.Object{Namespace: vmim.Namespace, Name: vmim.Name, UID: string(vmim.UID)}, Ended: true,
 	}
 }
 
-// SameQueued says that two observations of a migration say the same to the queue.
+// SameQueued reports whether two observations of a migration are equal for the queue.
 func SameQueued(a, b contract.QueuedMigration) bool {
 	for _, o := range []*contract.QueuedMigration{&a, &b} {
 		o.ResourceVersion, o.Open = "", 0

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 func migration(change func(*kubevirt.VirtualMachineInstanceMigration)) *kubevirt.VirtualMachineInstanceMigration {
@@ -55,8 +55,9 @@ func TestMigration(t *testing.T) {
 	require.Nil(t, o.UnschedulableSeconds)
 }
 
-// TestAMigrationsOwnEntityKnowsItsStatus: it alone writes that.
-func TestAMigrationsOwnEntityKnowsItsStatus(t *testing.T) {
+// TestEntityOfMigrationKnowsItsStatus: a changed status is not a change for the migration's entity, since only the
+// entity writes it.
+func TestEntityOfMigrationKnowsItsStatus(t *testing.T) {
 	at := Migration(migration(nil))
 	require.True(t, SameMigration(at, Migration(migration(phase(kubevirt.MigrationRunning)))))
 	require.False(t, SameMigration(at, Migration(migration(func(m *kubevirt.VirtualMachineInstanceMigration) {
@@ -67,17 +68,17 @@ func TestAMigrationsOwnEntityKnowsItsStatus(t *testing.T) {
 	}))))
 }
 
-func TestAMigrationIsClosedWithoutItsFinalizer(t *testing.T) {
+func TestMigrationIsClosedWithoutItsFinalizer(t *testing.T) {
 	require.False(t, ClosedMigration(migration(phase(kubevirt.MigrationFailed))))
 	require.True(t, ClosedMigration(migration(func(m *kubevirt.VirtualMachineInstanceMigration) {
-		m.Status.Phase, m.Finalizers = kubevirt.MigrationSucceeded, []string{"somebody's"}
+		m.Status.Phase, m.Finalizers = kubevirt.MigrationSucceeded, []string{"example.com/other"}
 	})))
 	require.False(t, ClosedMigration(migration(func(m *kubevirt.VirtualMachineInstanceMigration) {
 		m.Finalizers = nil
-	})), "it has not ended: the webhook that adds the finalizer was passed by")
+	})), "it has not ended: the webhook that adds the finalizer was bypassed")
 }
 
-func TestWhatTheQueueIsTold(t *testing.T) {
+func TestQueuedMigration(t *testing.T) {
 	waits := Queued(migration(nil), "node1", 3)
 	require.Equal(t, contract.QueuedMigration{
 		Migration: contract.Object{Namespace: "a", Name: "move", UID: "m"}, ResourceVersion: "7",

@@ -7,7 +7,7 @@ import (
 
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // MigrationState observes the status.migrationState of a VMI or a migration; nil is none.
@@ -32,7 +32,7 @@ func MigrationState(s *kubevirt.VirtualMachineInstanceMigrationState) *contract.
 		Failed:         s.Failed,
 		FailureReason:  contract.Cut(s.FailureReason, maxMessage),
 	}
-	given(&out.PolicyName, s.MigrationPolicyName)
+	setIfGiven(&out.PolicyName, s.MigrationPolicyName)
 	out.PolicyName = word(out.PolicyName)
 	var ports []int
 	for p := range s.TargetDirectMigrationNodePorts {
@@ -43,13 +43,13 @@ func MigrationState(s *kubevirt.VirtualMachineInstanceMigrationState) *contract.
 	if len(ports) > 0 {
 		out.TargetPort = slices.Min(ports)
 	}
-	given(&out.Start, moment(s.StartTimestamp))
-	given(&out.End, moment(s.EndTimestamp))
-	given(&out.TargetReady, moment(s.TargetNodeDomainReadyTimestamp))
+	setIfGiven(&out.Start, moment(s.StartTimestamp))
+	setIfGiven(&out.End, moment(s.EndTimestamp))
+	setIfGiven(&out.TargetReady, moment(s.TargetNodeDomainReadyTimestamp))
 	return out
 }
 
-// migrationConfiguration is how the guest was, or is, to be moved.
+// migrationConfiguration returns the configuration of a guest's migration.
 func migrationConfiguration(c *kubevirt.VMIMConfigurationOptions) *contract.MigrationConfiguration {
 	if c == nil {
 		return nil
@@ -59,18 +59,19 @@ func migrationConfiguration(c *kubevirt.VMIMConfigurationOptions) *contract.Migr
 		out.Bandwidth = q.Value()
 	}
 	if ms := c.MaxDowntimeMs; ms != nil {
-		out.MaxDowntimeMs = int64(min(*ms, math.MaxInt64)) //nolint:gosec // bounded
+		out.MaxDowntimeMs = int64(min(*ms, math.MaxInt64))
 	}
-	given(&out.CompletionPerGiB, c.CompletionTimeoutPerGiB)
-	given(&out.Progress, c.ProgressTimeout)
-	given(&out.AutoConverge, c.AllowAutoConverge)
-	given(&out.PostCopy, c.AllowPostCopy)
-	given(&out.Disruption, c.AllowWorkloadDisruption)
-	given(&out.Unsafe, c.UnsafeMigrationOverride)
+	setIfGiven(&out.CompletionPerGiB, c.CompletionTimeoutPerGiB)
+	setIfGiven(&out.Progress, c.ProgressTimeout)
+	setIfGiven(&out.AutoConverge, c.AllowAutoConverge)
+	setIfGiven(&out.PostCopy, c.AllowPostCopy)
+	setIfGiven(&out.Disruption, c.AllowWorkloadDisruption)
+	setIfGiven(&out.Unsafe, c.UnsafeMigrationOverride)
 	return out
 }
 
-func given[T any](to, from *T) {
+// setIfGiven sets a field unless from is nil.
+func setIfGiven[T any](to, from *T) {
 	if from != nil {
 		*to = *from
 	}

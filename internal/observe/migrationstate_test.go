@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-func TestAnAnnotationThatIsNoLengthOfTimeIsNone(t *testing.T) {
+func TestIgnoresInvalidSeconds(t *testing.T) {
 	length := int64(300)
 	for text, want := range map[string]*int64{
 		"": nil, "x": nil, "-1": nil, "1.5": nil, "99999999999999999999": nil, "2147483648": nil,
@@ -25,7 +25,7 @@ func TestAnAnnotationThatIsNoLengthOfTimeIsNone(t *testing.T) {
 	}
 }
 
-func TestAnAnnotationThatIsNoNumberOfConnectionsIsOne(t *testing.T) {
+func TestIgnoresInvalidConnections(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "x": 0, "-4": 0, "1": 0, "2": 2, "8": 8, "9": 0, "1000000": 0} {
 		m := &kubevirt.VirtualMachineInstanceMigration{}
 		m.Annotations = map[string]string{contract.AnnotationConnections: text}
@@ -33,7 +33,7 @@ func TestAnAnnotationThatIsNoNumberOfConnectionsIsOne(t *testing.T) {
 	}
 }
 
-func TestAMigrationIsCapped(t *testing.T) {
+func TestCapsMigration(t *testing.T) {
 	long := strings.Repeat("ä", 10_000)
 	m := &kubevirt.VirtualMachineInstanceMigration{}
 	m.Spec.VMIName = long
@@ -58,7 +58,7 @@ func TestAMigrationIsCapped(t *testing.T) {
 	require.LessOrEqual(t, len(state.TargetPod), 256)
 }
 
-func TestAMigrationStateIsObserved(t *testing.T) {
+func TestObservesMigrationState(t *testing.T) {
 	require.Nil(t, MigrationState(nil))
 	require.Equal(t, &contract.MigrationState{},
 		MigrationState(&kubevirt.VirtualMachineInstanceMigrationState{}))

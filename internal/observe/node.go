@@ -7,14 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// AnnotationCapabilities stands for a node's capability labels in the copy that is kept of it: the labels themselves
-// are hundreds.
+// AnnotationCapabilities replaces a node's capability labels in the cached copy of it: there are hundreds of labels.
 const AnnotationCapabilities = "virtflow.io/capabilities-digest"
 
-// Node observes a node; workerReady says whether a node worker pod on it is Ready.
+// Node observes a node; workerReady means that a node worker pod on it is Ready.
 func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 	o := contract.NodeObservation{
 		UID:             string(node.UID),
@@ -22,7 +21,7 @@ func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 		Unschedulable:   node.Spec.Unschedulable,
 		WorkerReady:     workerReady,
 		OutOfService:    outOfService(node),
-		Drain:           tainted(node, contract.TaintDrain, corev1.TaintEffectNoSchedule),
+		Drain:           hasTaint(node, contract.TaintDrain, corev1.TaintEffectNoSchedule),
 		Labels:          OwnedLabels(node.Labels),
 		Capabilities:    node.Annotations[AnnotationCapabilities],
 	}
@@ -34,7 +33,7 @@ func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
 	return o
 }
 
-// NodeState observes what a VMI is to know of the node that its pod is on.
+// NodeState observes what a VMI needs to know of its pod's node.
 func NodeState(node *corev1.Node, podUID string) contract.NodeState {
 	s := contract.NodeState{
 		PodUID: podUID, Name: node.Name, UID: string(node.UID), ResourceVersion: node.ResourceVersion,
@@ -49,12 +48,12 @@ func NodeState(node *corev1.Node, podUID string) contract.NodeState {
 	return s
 }
 
-// GoneNodeState observes that the node of a pod exists no more; uid is "" where it was found missing.
+// GoneNodeState observes that a pod's node no longer exists; uid is "" if the node was found missing.
 func GoneNodeState(name, uid, podUID string) contract.NodeState {
 	return contract.NodeState{PodUID: podUID, Name: name, UID: uid, Gone: true}
 }
 
-// SameNodeState says that two observations of a pod's node say the same to its VMI.
+// SameNodeState reports whether two observations of a pod's node are equal for its VMI.
 func SameNodeState(a, b contract.NodeState) bool {
 	a.ResourceVersion, b.ResourceVersion = "", ""
 	if a.Ready && b.Ready {
@@ -63,24 +62,25 @@ func SameNodeState(a, b contract.NodeState) bool {
 	return a == b
 }
 
-// outOfService says that an administrator calls the node off: whatever ran there does so no more. Kubernetes means it
-// only with that effect.
+// outOfService reports whether an administrator has marked the node as out of service: nothing that ran there runs any
+// more. Kubernetes gives the taint this meaning only with that effect.
 func outOfService(node *corev1.Node) bool {
-	return tainted(node, corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)
+	return hasTaint(node, corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)
 }
 
-func tainted(node *corev1.Node, key string, effect corev1.TaintEffect) bool {
+// hasTaint reports whether a node has a taint of that key and effect.
+func hasTaint(node *corev1.Node, key string, effect corev1.TaintEffect) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == key && t.Effect == effect
 	})
 }
 
-// GoneNode observes that a node of that UID exists no more.
+// GoneNode observes that a node of that UID no longer exists.
 func GoneNode(uid string) contract.NodeObservation {
 	return contract.NodeObservation{UID: uid, Gone: true}
 }
 
-// WorkerReady says whether a node worker's pod can be given work.
+// WorkerReady reports whether a node worker's pod can be given work.
 func WorkerReady(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return false
@@ -93,11 +93,11 @@ func WorkerReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// OwnedLabels are the labels of a node that virtflow writes: which VMs may be placed there, and what its CPUs can do.
-// The lists of CPU models and features are left out: they are long, and written as a whole.
+// OwnedLabels returns the node labels that virtflow writes: whether VMs may be placed there, and the capabilities of
+// its CPUs. The lists of CPU models and features are left out: they are long, and written as a whole.
 func OwnedLabels(labels map[string]string) map[string]string {
 	var out map[string]string
-	if v, ok := labels[contract.LabelSchedulable]; ok { // whatever else there is: decisions rest on it
+	if v, ok := labels[contract.LabelSchedulable]; ok { // never left out: decisions depend on it
 		out = map[string]string{contract.LabelSchedulable: v}
 	}
 	for _, k := range sortedKeys(labels) {

@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-func TestManyLabelsDoNotHideTheOneThatCounts(t *testing.T) {
+func TestManyLabelsDoNotHideSchedulable(t *testing.T) {
 	labels := map[string]string{contract.LabelSchedulable: "false"}
 	for i := range 100 {
 		labels["kubevirt.io/a"+strconv.Itoa(i)] = "x"

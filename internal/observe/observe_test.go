@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 func TestRunStrategy(t *testing.T) {
@@ -33,7 +33,7 @@ func TestRunStrategy(t *testing.T) {
 	}
 }
 
-func TestVMIsCapped(t *testing.T) {
+func TestCapsVM(t *testing.T) {
 	long := strings.Repeat("ä", 10_000)
 	vm := &kubevirt.VirtualMachine{}
 	vm.Annotations = map[string]string{contract.AnnotationRequestedBy: long}
@@ -105,7 +105,7 @@ func TestVMIAndItsVMsCopy(t *testing.T) {
 	moving.Status.MigrationState.Completed = true
 	require.Nil(t, VMIForVM(VMI(moving)).Migration)
 	moving.Status.EvacuationNodeName = "node1"
-	require.False(t, SameVMI(VMI(newer), VMI(moving)), "somebody else wrote that")
+	require.False(t, SameVMI(VMI(newer), VMI(moving)), "another writer wrote that")
 }
 
 func launcher(change func(*corev1.Pod)) contract.PodObservation {
@@ -192,7 +192,7 @@ func TestSignificantPod(t *testing.T) {
 			p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		}, true},
 		"released": {running, func(p *corev1.Pod) { running(p); p.Finalizers = nil }, true},
-		"somebody else's finalizer": {running, func(p *corev1.Pod) {
+		"another finalizer": {running, func(p *corev1.Pod) {
 			running(p)
 			p.Finalizers = append(p.Finalizers, "x/y")
 		}, false},
@@ -208,7 +208,7 @@ func TestSignificantPod(t *testing.T) {
 	}
 }
 
-func TestAnEndedLauncher(t *testing.T) {
+func TestEndedLauncher(t *testing.T) {
 	o := launcher(func(p *corev1.Pod) {
 		running(p)
 		p.Status.ContainerStatuses[0].State = corev1.ContainerState{
@@ -246,7 +246,7 @@ func TestNode(t *testing.T) {
 	require.False(t, SameNode(o, Node(node, false)))
 }
 
-// TestPhaseUnconfirmed: which final phases prove that no container runs.
+// TestPhaseUnconfirmed covers which final phases prove that no container runs.
 func TestPhaseUnconfirmed(t *testing.T) {
 	compute := func(s corev1.ContainerState) []corev1.ContainerStatus {
 		return []corev1.ContainerStatus{{Name: ComputeContainer, State: s}}
@@ -283,8 +283,8 @@ func TestPhaseUnconfirmed(t *testing.T) {
 	}
 }
 
-// TestOrdinalsThatNobodyGave: a user may have written anything.
-func TestOrdinalsThatNobodyGave(t *testing.T) {
+// TestIgnoresInvalidOrdinals: a user may have written anything.
+func TestIgnoresInvalidOrdinals(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "7": 7, "-1": 0, "x": 0, "1073741824": 1 << 30, "1073741825": 0,
 		"2147483648": 0, "99999999999999999999": 0} {
 		vmi := &kubevirt.VirtualMachineInstance{
@@ -293,7 +293,7 @@ func TestOrdinalsThatNobodyGave(t *testing.T) {
 	}
 }
 
-func TestASetCanHaveSoManyReplicas(t *testing.T) {
+func TestLimitsReplicas(t *testing.T) {
 	labels := map[string]string{"app": "web"}
 	set := &kubevirt.VirtualMachineInstanceReplicaSet{Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -306,9 +306,8 @@ func TestASetCanHaveSoManyReplicas(t *testing.T) {
 	}
 }
 
-// TestAnOwnerIsWhatThePodIsControlledBy: what a kubelet may write beside a pod's status does not count as long as there
-// is an owner.
-func TestAnOwnerIsWhatThePodIsControlledBy(t *testing.T) {
+// TestOwnerIsController: what a kubelet may write beside a pod's status does not count as long as there is an owner.
+func TestOwnerIsController(t *testing.T) {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "a",

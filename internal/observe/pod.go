@@ -1,21 +1,22 @@
 package observe
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // ComputeContainer is the container of a launcher pod that runs the guest.
 const ComputeContainer = "compute"
 
-// Owner is the VirtualMachineInstance that a launcher pod was made for, or nil. Its ownerReference says so, and what a
-// kubelet writes of a pod's status cannot change that. When the VMI is deleted with --cascade=orphan, the garbage
-// collector takes it off: then the launcher's label and annotation count.
+// Owner returns the VirtualMachineInstance for which a launcher pod was made, or nil. The pod's ownerReference names
+// it, which a kubelet cannot change by writing the pod's status. When the VMI is deleted with --cascade=orphan, the
+// garbage collector removes that reference: then the launcher's label and annotation count.
 func Owner(pod *corev1.Pod) *contract.Object {
 	owner := contract.Object{Namespace: pod.Namespace}
 	if ref := OwnerVMI(pod); ref != nil {
@@ -29,12 +30,12 @@ func Owner(pod *corev1.Pod) *contract.Object {
 	return &owner
 }
 
-// OwnerVMI is the VirtualMachineInstance that controls a pod, or nil.
+// OwnerVMI returns the VirtualMachineInstance that controls a pod, or nil.
 func OwnerVMI(pod *corev1.Pod) *metav1.OwnerReference {
 	return controller(pod, "VirtualMachineInstance")
 }
 
-// OwnerVM is the VirtualMachine that controls a VMI, or nil.
+// OwnerVM returns the VirtualMachine that controls a VMI, or nil.
 func OwnerVM(vmi *kubevirt.VirtualMachineInstance) *metav1.OwnerReference {
 	return controller(vmi, "VirtualMachine")
 }
@@ -46,7 +47,7 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 		Name:              pod.Name,
 		ResourceVersion:   pod.ResourceVersion,
 		DeletionTimestamp: moment(pod.DeletionTimestamp),
-		Finalizers:        whole(pod.Finalizers),
+		Finalizers:        cloneOrNil(pod.Finalizers),
 		Phase:             string(pod.Status.Phase),
 		NodeName:          pod.Spec.NodeName,
 		QOSClass:          string(pod.Status.QOSClass),
@@ -75,12 +76,12 @@ func Pod(pod *corev1.Pod) contract.PodObservation {
 	return o
 }
 
-// reasonPodGC is the reason of condition DisruptionTarget on pods that the pod garbage collector called Failed.
+// reasonPodGC is the reason of condition DisruptionTarget on pods that the pod garbage collector has marked Failed.
 const reasonPodGC = "DeletionByPodGC"
 
-// phaseUnconfirmed says that a pod's phase is final although no kubelet has said that its containers ended. A kubelet
-// calls a pod Failed or Succeeded only when none runs any more; the pod garbage collector does so for every pod of a
-// node that is gone or out of service.
+// phaseUnconfirmed reports whether a pod's phase is final although no kubelet has reported that its containers ended. A
+// kubelet reports a pod as Failed or Succeeded only when no container runs any more; the pod garbage collector does so
+// for every pod of a node that is gone or out of service.
 func phaseUnconfirmed(status *corev1.PodStatus) bool {
 	if status.Phase != corev1.PodFailed && status.Phase != corev1.PodSucceeded {
 		return false
@@ -101,7 +102,7 @@ func phaseUnconfirmed(status *corev1.PodStatus) bool {
 func podConditions(o *contract.PodObservation, conditions []corev1.PodCondition) {
 	for _, c := range conditions {
 		seen := condition(string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime)
-		switch c.Type { //nolint:exhaustive // the others decide nothing
+		switch c.Type { //nolint:exhaustive // no decision depends on the others
 		case corev1.PodReady:
 			o.Ready = &seen
 		case corev1.PodScheduled:
@@ -131,24 +132,24 @@ func podContainers(o *contract.PodObservation, status *corev1.PodStatus) {
 	o.ComputeRunning = computeRuns && othersReady
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for _, c := range list {
-			if w := c.State.Waiting; w != nil && stuck(w.Reason) && o.WaitingReason == "" {
+			if w := c.State.Waiting; w != nil && isStuck(w.Reason) && o.WaitingReason == "" {
 				o.WaitingReason, o.WaitingMessage = word(w.Reason), contract.Cut(w.Message, maxMessage)
 			}
 		}
 	}
 }
 
-// stuck tells a container that cannot start from one that has not started yet.
-func stuck(reason string) bool {
+// isStuck reports whether a container cannot start, rather than has not started yet.
+func isStuck(reason string) bool {
 	return reason != "" && reason != "ContainerCreating" && reason != "PodInitializing"
 }
 
-// GonePod observes that a launcher pod of that UID exists no more.
+// GonePod observes that a launcher pod of that UID no longer exists.
 func GonePod(uid, name, vmiUID string) contract.PodObservation {
 	return contract.PodObservation{UID: uid, Name: name, VMIUID: vmiUID, Gone: true}
 }
 
-// NewPod is what a VMI entity assumes of a launcher pod that it has just made.
+// NewPod returns what a VMI entity assumes of a launcher pod that it has just made.
 func NewPod(o contract.PodObservation) contract.PodObservation {
 	return contract.PodObservation{
 		UID: o.UID, Name: o.Name, VMIUID: o.VMIUID, Phase: string(corev1.PodPending),
@@ -156,14 +157,14 @@ func NewPod(o contract.PodObservation) contract.PodObservation {
 	}
 }
 
-// SignificantPod says whether a decision may depend on what has changed between two observations of one pod. Most
-// updates of a starting pod (a node assigned, volumes mounted, conditions walking from one "not yet" to the next)
-// change nothing for its VMI.
+// SignificantPod reports whether a decision may depend on what has changed between two observations of one pod. Most
+// updates of a starting pod (a node assigned, volumes mounted, one condition after the other) change nothing for its
+// VMI.
 func SignificantPod(before, after contract.PodObservation) bool {
-	return decisive(before) != decisive(after)
+	return factsOf(before) != factsOf(after)
 }
 
-// podFacts are the parts of a pod observation on which decisions rest, in a form that compares with ==.
+// podFacts has the parts of a pod observation on which decisions depend, in a form that compares with ==.
 type podFacts struct {
 	uid, vmiUID, phase        string
 	gone, deleting, held      bool
@@ -179,10 +180,11 @@ type podFacts struct {
 	others                    string
 }
 
-func decisive(o contract.PodObservation) podFacts {
+// factsOf returns the part of an observation that decisions depend on.
+func factsOf(o contract.PodObservation) podFacts {
 	f := podFacts{
 		uid: o.UID, vmiUID: o.VMIUID, phase: o.Phase,
-		gone: o.Gone, deleting: o.DeletionTimestamp != nil, held: contains(o.Finalizers, contract.FinalizerPod),
+		gone: o.Gone, deleting: o.DeletionTimestamp != nil, held: slices.Contains(o.Finalizers, contract.FinalizerPod),
 		computeRunning:   o.ComputeRunning,
 		ready:            o.Ready != nil && o.Ready.Status == string(corev1.ConditionTrue),
 		paused:           o.Unpaused == string(corev1.ConditionFalse),
@@ -192,10 +194,10 @@ func decisive(o contract.PodObservation) podFacts {
 	if o.DeletionGraceSeconds != nil {
 		f.deletionGrace = *o.DeletionGraceSeconds
 	}
-	if o.DeletionTimestamp != nil { // they may keep it when it has ended
+	if o.DeletionTimestamp != nil { // finalizers may keep a pod that has ended
 		f.others = strings.Join(o.Finalizers, ",")
 	}
-	if o.ComputeRunning { // before that they are on their way, and nothing waits for them
+	if o.ComputeRunning { // before that they are incomplete, and nothing waits for them
 		f.node = o.NodeName
 		for _, ip := range o.IPs {
 			f.ips += ip + ","
@@ -211,13 +213,4 @@ func decisive(o contract.PodObservation) podFacts {
 		f.exited, f.exitCode, f.terminationMessage = true, *o.ExitCode, o.TerminationMessage
 	}
 	return f
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // ReplicaSet observes a VirtualMachineInstanceReplicaSet.
@@ -58,17 +58,17 @@ func ReplicaSet(set *kubevirt.VirtualMachineInstanceReplicaSet) contract.Replica
 	return o
 }
 
-// GoneReplicaSet observes that a VirtualMachineInstanceReplicaSet of that UID exists no more.
+// GoneReplicaSet observes that a VirtualMachineInstanceReplicaSet of that UID no longer exists.
 func GoneReplicaSet(uid string) contract.ReplicaSetObservation {
 	return contract.ReplicaSetObservation{UID: uid, Gone: true}
 }
 
-// Selector is the label selector of a set. One that says nothing selects nothing.
+// Selector returns the label selector of a set. An empty one selects nothing.
 func Selector(set *kubevirt.VirtualMachineInstanceReplicaSet) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(set.Spec.Selector)
 }
 
-// OwnerSet is the VirtualMachineInstanceReplicaSet that controls a VMI, or nil.
+// OwnerSet returns the VirtualMachineInstanceReplicaSet that controls a VMI, or nil.
 func OwnerSet(vmi *kubevirt.VirtualMachineInstance) *metav1.OwnerReference {
 	return controller(vmi, "VirtualMachineInstanceReplicaSet")
 }
@@ -100,7 +100,7 @@ func Replica(vmi *kubevirt.VirtualMachineInstance, selector labels.Selector) con
 	return o
 }
 
-// Ordinal is the number that a replica set has given to a VMI, or 0.
+// Ordinal returns the number that a replica set has given to a VMI, or 0.
 func Ordinal(vmi *kubevirt.VirtualMachineInstance) int {
 	n, err := strconv.Atoi(vmi.Annotations[contract.AnnotationReplica])
 	if err != nil || n < 0 || n > contract.MaxOrdinal {
@@ -109,7 +109,7 @@ func Ordinal(vmi *kubevirt.VirtualMachineInstance) int {
 	return n
 }
 
-// GoneReplica observes that a VMI exists no more.
+// GoneReplica observes that a VMI no longer exists.
 func GoneReplica(vmi *kubevirt.VirtualMachineInstance) contract.ReplicaObservation {
 	o := contract.ReplicaObservation{UID: string(vmi.UID), Name: vmi.Name, Gone: true, Ordinal: Ordinal(vmi)}
 	if ref := metav1.GetControllerOfNoCopy(vmi); ref != nil {
@@ -118,8 +118,8 @@ func GoneReplica(vmi *kubevirt.VirtualMachineInstance) contract.ReplicaObservati
 	return o
 }
 
-// SameReplicaSet says that two observations of a set differ in nothing that a decision needs. Its status its own entity
-// alone writes.
+// SameReplicaSet reports whether two observations of a set are equal in everything that a decision needs. Its status
+// does not count, because only its own entity writes it.
 func SameReplicaSet(a, b contract.ReplicaSetObservation) bool {
 	for _, o := range []*contract.ReplicaSetObservation{&a, &b} {
 		o.ResourceVersion, o.Conditions = "", nil
@@ -127,8 +127,8 @@ func SameReplicaSet(a, b contract.ReplicaSetObservation) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// SameReplica is SameReplicaSet for a replica. At which step of coming up a replica is decides nothing while it is on
-// its way.
+// SameReplica reports whether two observations of a replica are equal for its set. The steps of a starting replica do
+// not matter for decisions.
 func SameReplica(a, b contract.ReplicaObservation) bool {
 	for _, o := range []*contract.ReplicaObservation{&a, &b} {
 		o.ResourceVersion = ""

@@ -4,34 +4,33 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// SameVM says that two observations of a VM differ in nothing that a decision needs. The resourceVersion does not
-// count: a workflow that writes with an old one is sent the present one. Neither does what the VM's own entity alone
-// writes into the status: it knows.
+// SameVM reports whether two observations of a VM are equal in everything that a decision needs. The resourceVersion
+// does not count: a workflow that writes with an old one is sent the current one. Neither do the parts of the status
+// that only the VM's own entity writes, since it knows them.
 func SameVM(a, b contract.VMObservation) bool {
 	for _, o := range []*contract.VMObservation{&a, &b} {
-		o.ResourceVersion, o.StatusRunStrategy, o.StartFailure, o.ObservedGeneration, o.Reported, o.Held = "", "", nil,
-			0, false, nil
+		o.ResourceVersion, o.StatusRunStrategy, o.StartFailure, o.Reported, o.Held = "", "", nil, false, nil
 		o.DataVolumesVersion = ""
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-// SameVMI is SameVM for a VMI and its own entity.
+// SameVMI reports whether two observations of a VMI are equal for its own entity, as SameVM does for a VM.
 func SameVMI(a, b contract.VMIObservation) bool {
 	for _, o := range []*contract.VMIObservation{&a, &b} {
 		o.ResourceVersion, o.Phase, o.NodeName, o.Conditions, o.EverRan, o.PhaseTimes, o.ActivePods, o.Migration = "",
 			"", "", nil, false, nil, nil, nil
-		o.ClaimsVersion = ""
+		o.ClaimsVersion, o.Evicted = "", false
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-// SameCopy says that two observations of a VMI say the same to the VM that owns it. Of a VMI that is on its way up,
-// with nothing wrong, the VM shows that it is starting: at which step, and in which words it is not ready yet, is the
-// VMI's to show.
+// SameCopy reports whether two observations of a VMI are equal for the VM that owns it. While a VMI starts without a
+// problem, the VM shows only that it is starting: the step, and the reason why it is not ready yet, are in the VMI's
+// status.
 func SameCopy(a, b contract.VMIObservation) bool {
 	for _, o := range []*contract.VMIObservation{&a, &b} {
 		o.ResourceVersion, o.ClaimsVersion = "", ""
@@ -49,7 +48,7 @@ func SameCopy(a, b contract.VMIObservation) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// SameNode is SameVM for nodes.
+// SameNode reports whether two observations of a node are equal for its entity, as SameVM does for a VM.
 func SameNode(a, b contract.NodeObservation) bool {
 	for _, o := range []*contract.NodeObservation{&a, &b} {
 		o.ResourceVersion, o.WorkerVersion = "", ""

@@ -6,26 +6,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // VM observes a VirtualMachine.
 func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 	strategy, legacy := RunStrategy(vm)
 	o := contract.VMObservation{
-		UID:                string(vm.UID),
-		ResourceVersion:    vm.ResourceVersion,
-		Generation:         vm.Generation,
-		DeletionTimestamp:  moment(vm.DeletionTimestamp),
-		Finalizers:         whole(vm.Finalizers),
-		RunStrategy:        strategy,
-		LegacyRunning:      legacy,
-		StatusRunStrategy:  word(string(vm.Status.RunStrategy)),
-		ObservedGeneration: vm.Status.ObservedGeneration,
-		Reported:           vm.Status.PrintableStatus != "",
-		Actor:              word(vm.Annotations[contract.AnnotationRequestedBy]),
-		NeedsApproval:      operations(vm.Annotations[contract.AnnotationApproval]),
-		DeferDataVolumes:   vm.Annotations[contract.AnnotationDeferDataVolumes] == "false",
+		UID:               string(vm.UID),
+		ResourceVersion:   vm.ResourceVersion,
+		Generation:        vm.Generation,
+		DeletionTimestamp: moment(vm.DeletionTimestamp),
+		Finalizers:        cloneOrNil(vm.Finalizers),
+		RunStrategy:       strategy,
+		LegacyRunning:     legacy,
+		StatusRunStrategy: word(string(vm.Status.RunStrategy)),
+		Reported:          vm.Status.PrintableStatus != "",
+		Actor:             word(vm.Annotations[contract.AnnotationRequestedBy]),
+		NeedsApproval:     operations(vm.Annotations[contract.AnnotationApproval]),
+		DeferDataVolumes:  vm.Annotations[contract.AnnotationDeferDataVolumes] == "false",
 	}
 	for _, c := range OwnConditions(vm.Status.Conditions) {
 		if c.Status == corev1.ConditionTrue {
@@ -54,8 +53,8 @@ func VM(vm *kubevirt.VirtualMachine) contract.VMObservation {
 	return o
 }
 
-// OwnConditions are the conditions of a VirtualMachine that its entity reads back: what a person asked for must outlive
-// Temporal's history.
+// OwnConditions returns the conditions of a VirtualMachine that its entity reads back: requests of people must survive
+// the loss of Temporal's history.
 func OwnConditions(list []kubevirt.VirtualMachineCondition) []kubevirt.VirtualMachineCondition {
 	for _, c := range list {
 		if string(c.Type) == contract.ConditionHeld {
@@ -65,8 +64,8 @@ func OwnConditions(list []kubevirt.VirtualMachineCondition) []kubevirt.VirtualMa
 	return nil
 }
 
-// operations reads a list with commas, of the two operations that can be made to wait. What else stands there was
-// refused at admission.
+// operations parses a comma-separated list of the two operations that can require an approval. Admission refuses
+// anything else.
 func operations(list string) []string {
 	var out []string
 	for _, op := range []contract.Operation{contract.OperationStart, contract.OperationStop} {
@@ -80,11 +79,11 @@ func operations(list string) []string {
 	return out
 }
 
-// GoneVM observes that a VirtualMachine of that UID exists no more.
+// GoneVM observes that a VirtualMachine of that UID no longer exists.
 func GoneVM(uid string) contract.VMObservation { return contract.VMObservation{UID: uid, Gone: true} }
 
-// RunStrategy is the effective run strategy of a VM, and whether the VM says it by the old spec.running. As in
-// KubeVirt: running true is Always; false, or neither field, is Halted. Both fields at once, which admission refuses,
+// RunStrategy returns the effective run strategy of a VM, and whether the VM sets it by the old spec.running. As in
+// KubeVirt, running true is Always; false, or neither field, is Halted. Both fields at once, which admission refuses,
 // are RunStrategyContradictory.
 func RunStrategy(vm *kubevirt.VirtualMachine) (strategy string, legacy bool) {
 	switch {

@@ -8,7 +8,7 @@ import (
 
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // VMI observes a VirtualMachineInstance.
@@ -17,9 +17,10 @@ func VMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
 		UID:                string(vmi.UID),
 		ResourceVersion:    vmi.ResourceVersion,
 		DeletionTimestamp:  moment(vmi.DeletionTimestamp),
-		Finalizers:         whole(vmi.Finalizers),
+		Finalizers:         cloneOrNil(vmi.Finalizers),
 		Phase:              word(string(vmi.Status.Phase)),
 		NodeName:           word(vmi.Status.NodeName),
+		Evicted:            vmi.Status.Reason == contract.ReasonEvicted,
 		GracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds,
 		Revision:           word(vmi.Status.VirtualMachineRevisionName),
 		Actor:              word(vmi.Annotations[contract.AnnotationRequestedBy]),
@@ -59,8 +60,8 @@ func VMI(vmi *kubevirt.VirtualMachineInstance) contract.VMIObservation {
 	return o
 }
 
-// Evacuates is the node that a VMI is on and is asked to leave ("": none), unless it has ended, or somebody else moves
-// it.
+// Evacuates returns the node that a VMI is on and must leave ("": none), unless it has ended, or another migration
+// already moves it.
 func Evacuates(vmi *kubevirt.VirtualMachineInstance) string {
 	s := vmi.Spec.EvictionStrategy
 	if vmi.Status.EvacuationNodeName != vmi.Status.NodeName || vmi.IsFinal() ||
@@ -70,28 +71,28 @@ func Evacuates(vmi *kubevirt.VirtualMachineInstance) string {
 	return vmi.Status.NodeName
 }
 
-// Outdated says that an instance which has not ended has a launcher of another image than new ones get.
+// Outdated reports whether an instance that has not ended has a launcher of another image than new ones get.
 func Outdated(vmi *kubevirt.VirtualMachineInstance, image string) bool {
 	has := vmi.Status.LauncherContainerImageVersion
 	return has != "" && has != image && !vmi.IsFinal()
 }
 
-// GoneVMI observes that a VirtualMachineInstance of that UID exists no more.
+// GoneVMI observes that a VirtualMachineInstance of that UID no longer exists.
 func GoneVMI(uid string) contract.VMIObservation {
 	return contract.VMIObservation{UID: uid, Gone: true}
 }
 
-// VMIForVM is what the VM that owns a VMI needs to know of it: less than the VMI's own entity does, so that it is sent
-// less often.
+// VMIForVM returns the part of an observation that the VM which owns the VMI needs: less than the VMI's own entity, so
+// that the VM gets fewer signals.
 func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	out := contract.VMIObservation{
 		UID: o.UID, ResourceVersion: o.ResourceVersion, Gone: o.Gone, DeletionTimestamp: o.DeletionTimestamp,
 		OwnerUID: o.OwnerUID, Phase: o.Phase,
-		EverRan: o.EverRan, VMGeneration: o.VMGeneration, Revision: o.Revision,
+		Evicted: o.Evicted, EverRan: o.EverRan, VMGeneration: o.VMGeneration, Revision: o.Revision,
 		GracePeriodSeconds: o.GracePeriodSeconds,
 	}
 	out.Conditions = slices.DeleteFunc(slices.Clone(o.Conditions), func(c contract.Condition) bool {
-		return c.Type == contract.ConditionMigrationProgress // it changes often, and is the VMI's to show
+		return c.Type == contract.ConditionMigrationProgress // it changes often, and only the VMI shows it
 	})
 	if m := o.Migration; m.UnderWay() {
 		out.Migration = &contract.MigrationState{MigrationUID: m.MigrationUID, Start: m.Start}
@@ -112,7 +113,7 @@ func VMIForVM(o contract.VMIObservation) contract.VMIObservation {
 	return out
 }
 
-// NewCopy is what a VM's entity assumes of an instance that has just been made for it: it is not ready.
+// NewCopy returns what a VM's entity assumes of an instance that has just been made for it: it is not ready.
 func NewCopy(o contract.VMIObservation) contract.VMIObservation {
 	return contract.VMIObservation{
 		UID: o.UID, OwnerUID: o.OwnerUID, VMGeneration: o.VMGeneration, Revision: o.Revision,
@@ -123,7 +124,7 @@ func NewCopy(o contract.VMIObservation) contract.VMIObservation {
 	}
 }
 
-// MadeFor says that an instance was made from a revision of the VM of that UID.
+// MadeFor reports whether an instance was made from a revision of the VM of that UID.
 func MadeFor(vmi *kubevirt.VirtualMachineInstance, vm string) bool {
 	return strings.HasPrefix(vmi.Status.VirtualMachineRevisionName, contract.RevisionPrefix+vm+"-")
 }

@@ -14,10 +14,12 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/google/renameio/v2"
 )
 
-// Lifetimes. A certificate is issued anew when less than renewBefore is left,
-// which `up` looks at; the authorities outlive any development cluster.
+// Lifetimes. `up` renews a certificate whose remaining lifetime is less than renewBefore; the authorities outlive any
+// development cluster.
 const (
 	authorityLife   = 10 * 365 * 24 * time.Hour
 	certificateLife = 365 * 24 * time.Hour
@@ -46,7 +48,7 @@ func OpenAuthority(dir, commonName string) (*Authority, error) {
 		a.cert, a.key = cert, key
 		return a, nil
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("read the authority in %s: %w; remove the folder to have it made anew", dir, err)
+		return nil, fmt.Errorf("read the authority in %s: %w; remove the folder to have it made again", dir, err)
 	}
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: commonName},
@@ -80,8 +82,7 @@ func (a *Authority) sign(
 	return x509.ParseCertificate(der)
 }
 
-// readPair reads NAME.crt and NAME.key; fs.ErrNotExist when either is missing,
-// which is what an interrupted run leaves.
+// readPair reads NAME.crt and NAME.key. It returns fs.ErrNotExist when either is missing, as after an interrupted run.
 func readPair(dir, name string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	keyBlock, err := readPEM(filepath.Join(dir, name+".key"))
 	if err != nil {
@@ -133,17 +134,12 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// WriteFile writes a file whole or not at all: a reader, or a run after a
-// crash, never sees half of it.
+// WriteFile writes a file whole or not at all, also over a power cut, and makes its folder.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make the folder of %s: %w", path, err)
 	}
-	partial := path + ".partial"
-	if err := os.WriteFile(partial, data, mode); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(partial, path); err != nil {
+	if err := renameio.WriteFile(path, data, mode, renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

@@ -16,15 +16,14 @@ import (
 	"time"
 )
 
-// Request is a certificate to have.
+// Request describes a certificate.
 type Request struct {
 	// Name is the name of its files.
 	Name string
 	// CommonName and Organizations are its subject: to Kubernetes, a user and its groups.
 	CommonName    string
 	Organizations []string
-	// Names and IPs are what a server is reached by; with neither, the
-	// certificate is for clients only.
+	// Names and IPs are the addresses of a server; with neither, the certificate is for clients only.
 	Names []string
 	IPs   []string
 	// ClientToo lets a server use it as a client as well.
@@ -40,7 +39,7 @@ func (r Request) template() (*x509.Certificate, error) {
 	for _, ip := range r.IPs {
 		parsed := net.ParseIP(ip)
 		if parsed == nil {
-			return nil, fmt.Errorf("the certificate %s asks for the address %q, which is none", r.Name, ip)
+			return nil, fmt.Errorf("certificate %s: %q is not an IP address", r.Name, ip)
 		}
 		if v4 := parsed.To4(); v4 != nil {
 			parsed = v4
@@ -57,15 +56,14 @@ func (r Request) template() (*x509.Certificate, error) {
 	return t, nil
 }
 
-// Ensure issues the certificate unless there is one as asked for that is still
-// good for a while.
+// Ensure issues the certificate unless a matching one exists that is still good for a while.
 func (a *Authority) Ensure(r Request) error {
 	want, err := r.template()
 	if err != nil {
 		return err
 	}
 	have, _, err := readPair(a.dir, r.Name)
-	if err == nil && a.good(have, want) {
+	if err == nil && a.isUsable(have, want) {
 		return nil
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -79,8 +77,8 @@ func (a *Authority) Ensure(r Request) error {
 	return writePair(a.dir, r.Name, cert, key)
 }
 
-// good says whether a certificate at hand does for the one wanted.
-func (a *Authority) good(have, want *x509.Certificate) bool {
+// isUsable reports whether an existing certificate matches the requested one.
+func (a *Authority) isUsable(have, want *x509.Certificate) bool {
 	return have.CheckSignatureFrom(a.cert) == nil &&
 		time.Now().Add(renewBefore).Before(have.NotAfter) &&
 		have.Subject.CommonName == want.Subject.CommonName &&
@@ -114,6 +112,6 @@ func EnsureSigningKey(dir, name string) error {
 	if err := WriteFile(private, encode("PRIVATE KEY", privateDER), 0o600); err != nil {
 		return err
 	}
-	// Written last: its presence says that the pair is whole.
+	// Written last: if it exists, the pair is complete.
 	return WriteFile(public, encode("PUBLIC KEY", publicDER), 0o644)
 }

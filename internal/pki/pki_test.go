@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEnsureReissuesWhatIsAskedForOtherwise(t *testing.T) {
+func TestEnsureReissuesChangedRequest(t *testing.T) {
 	dir := t.TempDir()
 	ca, err := OpenAuthority(dir, "test")
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestEnsureReissuesWhatIsAskedForOtherwise(t *testing.T) {
 	second := issue()
 	require.NotEqual(t, first, second)
 
-	// Another authority in the same place: what the old one issued is worth nothing.
+	// Another authority in the same folder: certificates of the old one are worthless.
 	require.NoError(t, os.Remove(filepath.Join(dir, "ca.key")))
 	ca, err = OpenAuthority(dir, "test")
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestEnsureReissuesWhatIsAskedForOtherwise(t *testing.T) {
 	require.ErrorContains(t, ca.Ensure(request), "not an address")
 }
 
-func TestOpenAuthorityRefusesADamagedOne(t *testing.T) {
+func TestOpenAuthorityRefusesDamagedOne(t *testing.T) {
 	dir := t.TempDir()
 	_, err := OpenAuthority(dir, "test")
 	require.NoError(t, err)

@@ -16,14 +16,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// EnvPrefix begins the environment variable that stands in for a flag: --temporal-address is VIRTFLOW_TEMPORAL_ADDRESS.
+// EnvPrefix begins the environment variable of a flag: --temporal-address is VIRTFLOW_TEMPORAL_ADDRESS.
 const EnvPrefix = "VIRTFLOW_"
 
-// Version is what --version says: the release that this build is, or leads to. A packager may set another one by
+// Version is the output of --version: the release that this build is, or precedes. A packager may set another one by
 // -ldflags "-X …/internal/process.Version=…".
-var Version = "v0.1.0" //nolint:gochecknoglobals // the linker can only set a variable
+var Version = "v0.1.0"
 
-// Process is what a running process is given.
+// Process has the parts that every running process gets.
 type Process struct {
 	Log      zerolog.Logger
 	Registry *prometheus.Registry
@@ -34,17 +34,17 @@ type Process struct {
 // Run does the work of a process until ctx ends. Returning nil is a clean stop.
 type Run func(ctx context.Context, p *Process) error
 
-// Options are the flags that every process has.
+// Options has the flags that every process has.
 type Options struct {
 	LogLevel       string
 	LogFormat      string
 	MetricsAddress string
-	// PprofAddress is a loopback address; "": nobody can profile the process.
+	// PprofAddress is a loopback address; "" turns profiles off.
 	PprofAddress string
 }
 
-// NewCommand makes the command of one process. addFlags may be nil. The HTTP port opens before run is called and closes
-// after it.
+// NewCommand returns the command of one process. addFlags may be nil. The HTTP port opens before run is called and
+// closes after it.
 func NewCommand(name, short string, addFlags func(*pflag.FlagSet), run Run) *cobra.Command {
 	var o Options
 	cmd := &cobra.Command{
@@ -56,7 +56,7 @@ func NewCommand(name, short string, addFlags func(*pflag.FlagSet), run Run) *cob
 		Version:       Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PreRunE:       func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
+		PreRunE:       func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags()) },
 		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), name, run) },
 	}
 	f := cmd.Flags()
@@ -72,8 +72,8 @@ func NewCommand(name, short string, addFlags func(*pflag.FlagSet), run Run) *cob
 }
 
 // Main makes a command and runs it as a process: SIGTERM and SIGINT end its context, an error is printed and makes the
-// exit code 1. It is all that a main function does, so that the signals are handled before anything else is done:
-// nobody repeats one that came too early.
+// exit code 1. A main function calls nothing else, so that the signals are handled before anything else happens: a
+// signal that came too early would be lost.
 func Main(command func() *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	cmd := command()
@@ -91,7 +91,7 @@ func (o *Options) run(ctx context.Context, name string, run Run) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		log.Info().Str("version", Version).Msg("stopped before the start of work")
+		log.Info().Str("version", Version).Msg("stopped before work began")
 		return nil
 	}
 	reg := prometheus.NewRegistry()
@@ -121,7 +121,7 @@ func (o *Options) run(ctx context.Context, name string, run Run) error {
 	return err
 }
 
-// NewLogger makes the logger of a process. Format is json or console.
+// NewLogger returns the logger of a process. Format is json or console.
 func NewLogger(name, level, format string) (zerolog.Logger, error) {
 	l, err := zerolog.ParseLevel(level)
 	if err != nil {
@@ -138,8 +138,9 @@ func NewLogger(name, level, format string) (zerolog.Logger, error) {
 	return out.Level(l).With().Timestamp().Str("process", name).Logger(), nil
 }
 
-// fromEnvironment sets each flag that was not given from its environment variable, when that is set.
-func fromEnvironment(flags *pflag.FlagSet) error {
+// setFromEnvironment gives each flag that is not on the command line the value of its environment variable, unless that
+// is empty or unset.
+func setFromEnvironment(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// earlySignal makes this test program a process that is told to end while its command is still being made.
+// earlySignal makes this test program a process that gets a signal while its command is still being made.
 const earlySignal = "VIRTFLOW_TEST_EARLY_SIGNAL"
 
 func TestMain(m *testing.M) {
@@ -34,12 +34,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestASignalBeforeTheStartOfWork ends the process in good order: without a handler it would be killed, or as the first
-// process of a container not even hear the signal.
-func TestASignalBeforeTheStartOfWork(t *testing.T) {
+// TestSignalBeforeWorkBegins: a signal before work begins ends the process cleanly: without a handler the signal would
+// kill the process, or not even reach it as the first process of a container.
+func TestSignalBeforeWorkBegins(t *testing.T) {
 	var said bytes.Buffer
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env, cmd.Stderr = append(os.Environ(), earlySignal+"=yes"), &said
 	require.NoError(t, cmd.Run(), said.String())
-	require.Contains(t, said.String(), "stopped before the start of work")
+	require.Contains(t, said.String(), "stopped before work began")
 }

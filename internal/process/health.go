@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Check says what is wrong, or nil. It must answer within a second or so.
+// Check returns an error that describes the problem, or nil. It must answer within about a second.
 type Check func(ctx context.Context) error
 
 // Health holds the checks of /healthz (should this process be restarted?) and /readyz (should it be given work?). It is
@@ -24,7 +24,7 @@ type Health struct {
 	ready map[string]Check
 }
 
-// NewHealth has no checks: alive, but not ready before it is known what for.
+// NewHealth returns a Health without checks: alive, but not ready until the first check is added.
 func NewHealth() *Health { return &Health{live: map[string]Check{}, ready: map[string]Check{}} }
 
 // AddLive adds a check to /healthz; adding one of the same name replaces it.
@@ -33,7 +33,7 @@ func (h *Health) AddLive(name string, c Check) { h.add(h.live, name, c) }
 // AddReady adds a check to /readyz; adding one of the same name replaces it.
 func (h *Health) AddReady(name string, c Check) { h.add(h.ready, name, c) }
 
-// Ready runs the checks of /readyz, each name before what is wrong there.
+// Ready runs the checks of /readyz. The error has the name of each check that fails.
 func (h *Health) Ready(ctx context.Context) error { return h.run(ctx, h.ready) }
 
 func (h *Health) add(m map[string]Check, name string, c Check) {
@@ -67,26 +67,26 @@ func (h *Health) run(ctx context.Context, checks map[string]Check) error {
 	return errors.Join(failed...)
 }
 
-// unknown says that the process has not said yet what it needs in order to be ready.
+// unknown reports whether the process has not added a check for /readyz yet.
 func (h *Health) unknown() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.ready) == 0
 }
 
-// starting answers for a process that has not said yet what it needs in order to be ready.
+// starting answers for a process that has not added a check for /readyz yet.
 func (h *Health) starting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.unknown() {
-			http.Error(w, "it is starting", http.StatusServiceUnavailable)
+			http.Error(w, "the process is starting", http.StatusServiceUnavailable)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// scrapes is how many are gathered at once, scrapeTimeout how long that may take, and answerTimeout how long an answer
-// may take to be read: with thousands of VMs it is large, and any pod may ask for it.
+// scrapes is how many are answered at once, scrapeTimeout how long the gathering may take, and answerTimeout how long
+// the client may take to read the answer: with thousands of VMs it is large, and any pod may request it.
 const (
 	scrapes       = 4
 	scrapeTimeout = 10 * time.Second

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReady: not before it is known what for, and not while any of it is missing.
+// TestReady: not before the first check is added, and not while any check fails.
 func TestReady(t *testing.T) {
 	h := NewHealth()
 	code := func() int {

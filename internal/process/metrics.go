@@ -8,15 +8,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// readyTime bounds the checks of one look at whether a process is ready.
+// readyTime bounds the checks when the readiness metric is collected.
 const readyTime = 2 * time.Second
 
-// Metrics are those that every process has; name is the process's. Where KubeVirt has a component that does the same,
-// its name for readiness is there, too.
+// Metrics returns the metrics that every process has; name is the process's. Where KubeVirt has a component with the
+// same job, its name for readiness is there, too.
 func Metrics(name string, h *Health) []prometheus.Collector {
 	ready := func(metric string) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: metric, Help: "1 while the process can do its work: what /readyz says. Otherwise 0.",
+			Name: metric, Help: "1 while /readyz reports that the process can work, otherwise 0.",
 		}, func() float64 {
 			ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 			defer cancel()
@@ -38,7 +38,7 @@ func Metrics(name string, h *Health) []prometheus.Collector {
 	return all
 }
 
-// kubevirtsReady are KubeVirt's names by the process here that does what the component there does.
+// kubevirtsReady returns KubeVirt's metric names by the process that does the job of the component.
 func kubevirtsReady() map[string]string {
 	return map[string]string{
 		"api-server":     "kubevirt_virt_api_ready_status",

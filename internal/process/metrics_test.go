@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadinessIsAMetric under virtflow's name, and under KubeVirt's where there is one.
-func TestReadinessIsAMetric(t *testing.T) {
+// TestReadinessIsMetric: readiness is a metric under virtflow's name, and also under KubeVirt's where there is one.
+func TestReadinessIsMetric(t *testing.T) {
 	h := NewHealth()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(Metrics("api-server", h)...)
 	is := func(want string) {
 		for _, name := range []string{"virtflow_ready", "kubevirt_virt_api_ready_status"} {
 			require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(
-				"# HELP "+name+" 1 while the process can do its work: what /readyz says. Otherwise 0.\n"+
+				"# HELP "+name+" 1 while /readyz reports that the process can work, otherwise 0.\n"+
 					"# TYPE "+name+" gauge\n"+name+" "+want+"\n"), name))
 		}
 	}

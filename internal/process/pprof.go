@@ -9,23 +9,23 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// servePprof serves /debug/pprof on a loopback address: whoever may forward ports of the pod may profile, and nobody
-// else. Profiles tell what the process works on, and making them costs it time.
+// servePprof serves /debug/pprof on a loopback address, so that only users who may forward ports to the pod can profile
+// it. Profiles reveal the process's work, and cost it time.
 func servePprof(address string, log zerolog.Logger) (stop func(), err error) {
 	if err := loopback(address); err != nil {
 		return nil, fmt.Errorf("--pprof-address: %w", err)
 	}
-	return serve("pprof-address", address, pprofHandler(), 0, log) // a profile takes as long as it was asked to
+	return serve("pprof-address", address, pprofHandler(), 0, log) // the request sets the length of a profile
 }
 
-// loopback says what is wrong with an address that others could reach.
+// loopback returns an error for an address that can be reached from elsewhere.
 func loopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("%w: give IP:port, such as 127.0.0.1:6060", err)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("%q is no loopback address: profiles are for those who may forward ports to this process: "+
+		return fmt.Errorf("%q is not a loopback address; profiles are reached by port-forwarding to this process: "+
 			"give 127.0.0.1:6060 or [::1]:6060", host)
 	}
 	return nil

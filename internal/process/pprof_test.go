@@ -24,7 +24,7 @@ func TestProfilesAreForLoopbackOnly(t *testing.T) {
 	require.ErrorContains(t, cmd.ExecuteContext(t.Context()), "--pprof-address")
 }
 
-// TestProfilesAreServed on a port of their own, and never on that of the metrics.
+// TestProfilesAreServed: profiles are served on a port of their own, and never on that of the metrics.
 func TestProfilesAreServed(t *testing.T) {
 	get := func(h http.Handler) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()

@@ -3,16 +3,18 @@ package runstrategy
 import (
 	"slices"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // finalizerOrphan is on an object that is being deleted with its dependents orphaned
 // (metav1.FinalizerOrphanDependents).
 const finalizerOrphan = "orphan"
 
-// Desired is what a VM asks for. vmi is its instance (nil: there is none), and last the run strategy that the VM's
-// status told last ("": none), by which a strategy is new or not. ok is false for a strategy that nothing is done
-// about.
+// evictedWhy is the reason for which a VM gets another instance after its pod was deleted.
+const evictedWhy = "its pod was deleted while its guest ran"
+
+// Desired returns what a VM asks for. vmi is its instance (nil: there is none), and last the run strategy that the VM's
+// status had last ("": none), by which a strategy is new or not. ok is false for a strategy that is not served.
 func Desired(vm *contract.VMObservation, vmi *contract.VMIObservation, last string) (a Action, ok bool) {
 	situation := SituationOf(vmi)
 	if Deleted(vm) {
@@ -21,27 +23,34 @@ func Desired(vm *contract.VMObservation, vmi *contract.VMIObservation, last stri
 		}
 		return Action{Operation: contract.OperationStop, Why: "the VirtualMachine is being deleted"}, true
 	}
+	evicted := vmi != nil && vmi.Evicted && (situation == Succeeded || situation == Failed)
+	if evicted {
+		situation = Failed // it has not ended by itself, even if it has shut down cleanly
+	}
 	a, ok = Lookup(Strategy(vm.RunStrategy), situation, RequestOf(vm, vmi))
+	if evicted && a != (Action{}) && Strategy(vm.RunStrategy) != Halted && RequestOf(vm, vmi) == NoRequest {
+		a.Why = evictedWhy
+	}
 	if a.Once && last == vm.RunStrategy {
 		return Action{}, ok
 	}
 	return a, ok
 }
 
-// Unasked says that an instance which has just been made for the VM changes nothing of what the VM asks for, so that
-// its workflow, which had it made, may hear of it later: nobody has requested it, and the VM would have another one,
-// were this one gone again.
+// Unasked reports whether an instance that has just been made changes nothing of what the VM asks for, so that its
+// workflow, which had it made, may be notified later: there is no request, and the VM would get another instance if
+// this one were gone again.
 func Unasked(vm *contract.VMObservation) bool {
 	return Strategy(vm.RunStrategy) == Always && len(vm.StateChangeRequests) == 0 && !Deleted(vm)
 }
 
-// Deleted says that a VM is gone, or being deleted.
+// Deleted reports whether a VM is gone, or being deleted.
 func Deleted(vm *contract.VMObservation) bool { return vm.Gone || vm.DeletionTimestamp != nil }
 
-// Orphans says that a VM is being deleted without its instance.
+// Orphans reports whether a VM is being deleted without its instance.
 func Orphans(vm *contract.VMObservation) bool { return slices.Contains(vm.Finalizers, finalizerOrphan) }
 
-// SituationOf says what an instance does; nil: there is none.
+// SituationOf returns the situation of an instance; nil means that there is none.
 func SituationOf(vmi *contract.VMIObservation) Situation {
 	switch {
 	case vmi == nil || vmi.Gone:
@@ -57,7 +66,7 @@ func SituationOf(vmi *contract.VMIObservation) Situation {
 	}
 }
 
-// RequestOf is what a VM's pending state change requests ask for first, as far as they concern the present instance.
+// RequestOf returns what a VM's first pending state change requests ask for, if they concern the current instance.
 func RequestOf(vm *contract.VMObservation, vmi *contract.VMIObservation) Request {
 	reqs := Pending(vm, vmi)
 	switch {
@@ -74,8 +83,8 @@ func RequestOf(vm *contract.VMObservation, vmi *contract.VMIObservation) Request
 	}
 }
 
-// Pending are a VM's state change requests without the first ones that have been met or no longer make sense:
-// KubeVirt's trimming. A stop that is left names the present instance.
+// Pending returns a VM's state change requests without the first ones that are done or no longer apply, as KubeVirt
+// trims them. A remaining stop names the current instance.
 func Pending(vm *contract.VMObservation, vmi *contract.VMIObservation) []contract.StateChangeRequest {
 	situation := SituationOf(vmi)
 	reqs := vm.StateChangeRequests

@@ -1,6 +1,6 @@
 package runstrategy
 
-import "github.com/virtflow/virtflow/workflows/contract"
+import "github.com/virtflow/virtflow/contract"
 
 // Strategy is a VM's effective run strategy.
 type Strategy string
@@ -12,47 +12,46 @@ const (
 	Manual         Strategy = "Manual"
 	Halted         Strategy = "Halted"
 	Once           Strategy = "Once"
-	// WaitAsReceiver is refused at admission: no instance can be received yet. Nothing is done about a VM that has it
-	// all the same.
+	// WaitAsReceiver is refused at admission, because no instance can be received from another cluster. A VM that has
+	// it nevertheless is not served.
 	WaitAsReceiver Strategy = "WaitAsReceiver"
 	// Contradictory stands for a VM that sets both spec.running and spec.runStrategy.
 	Contradictory Strategy = contract.RunStrategyContradictory
 )
 
-// Situation is what a VM's VMI does.
+// Situation is the state of a VM's VMI, as far as it matters here.
 type Situation string
 
 // Situations.
 const (
 	Absent    Situation = "absent"    // there is none
 	Alive     Situation = "alive"     // it exists and has not ended
-	Deleting  Situation = "deleting"  // it is going away
+	Deleting  Situation = "deleting"  // it is being deleted
 	Succeeded Situation = "succeeded" // its guest powered off
 	Failed    Situation = "failed"    // its guest crashed or never ran
 )
 
-// Request is what the first pending state change requests ask for, as far as they concern the present VMI.
+// Request names what the first pending state change requests ask for, if they concern the current VMI.
 type Request string
 
 // Requests.
 const (
 	NoRequest      Request = "none"
 	StartRequest   Request = "start"
-	StopRequest    Request = "stop"    // names the present VMI
-	RestartRequest Request = "restart" // a stop that names the present VMI, and a start behind it
+	StopRequest    Request = "stop"    // names the current VMI
+	RestartRequest Request = "restart" // a stop that names the current VMI, and a start after it
 )
 
-// Action is what a VM asks for, as it is and as its instance is. The zero value asks for nothing.
+// Action is the desired action of a VM in its situation. The zero value asks for nothing.
 type Action struct {
 	Operation contract.Operation
-	// Always says that the strategy is to become Always: a start was requested while Halted.
+	// Always is true if the strategy must become Always: a start was requested while Halted.
 	Always bool
-	// Rerun says that a start is to be requested: the guest failed, and is to run again.
+	// Rerun is true if a start must be requested: the guest failed, and is to run again.
 	Rerun bool
-	// AfterBackOff says that a start waits for the back-off after instances that never ran.
+	// AfterBackOff is true if a start waits for the back-off after instances that never ran.
 	AfterBackOff bool
-	// Once says that a start is made only if the strategy is new to this VM: its status told of another one, or of
-	// none.
+	// Once is true if a start is made only if the strategy is new to this VM: its status had another one, or none.
 	Once bool
 	Why  string
 }
@@ -65,7 +64,7 @@ type Row struct {
 	Action    Action
 }
 
-// Table is the whole of it: KubeVirt's semantics of each strategy.
+// Table returns the whole table: KubeVirt's semantics of each strategy.
 func Table() []Row {
 	start := func(why string) Action { return Action{Operation: contract.OperationStart, Why: why} }
 	afterBackOff := func(why string) Action {
@@ -131,7 +130,7 @@ func Table() []Row {
 	}
 }
 
-// Lookup finds the row. ok is false for a strategy that is not in the table.
+// Lookup returns the action of the matching row. ok is false for a strategy that is not in the table.
 func Lookup(strategy Strategy, situation Situation, request Request) (a Action, ok bool) {
 	for _, r := range Table() {
 		if r.Strategy != strategy {
@@ -148,11 +147,10 @@ func Lookup(strategy Strategy, situation Situation, request Request) (a Action, 
 	return a, ok
 }
 
-// BacksOff says whether instances that never ran are counted under a strategy.
+// BacksOff reports whether instances that never ran are counted under a strategy.
 func BacksOff(s Strategy) bool { return s == Always || s == RerunOnFailure || s == Once }
 
-// Unserved is why nothing is done about a VM: its strategy, as KubeVirt's controller would complain about it, or as
-// virtflow has to.
+// Unserved returns why a VM's strategy is not served: KubeVirt's reason and message where there are any, or virtflow's.
 func Unserved(s Strategy) (reason, message string) {
 	switch s {
 	case WaitAsReceiver:

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 var (
@@ -15,8 +15,8 @@ var (
 	requests   = []Request{NoRequest, StartRequest, StopRequest, RestartRequest}
 )
 
-// TestStrategyTable checks the table itself: every strategy answers every situation once, no row is there twice or can
-// never match, and whoever asks for something says why.
+// TestStrategyTable checks the table itself: every strategy has one answer for every situation, no row is there twice
+// or can never match, and every action has a reason.
 func TestStrategyTable(t *testing.T) {
 	type cell struct {
 		strategy  Strategy
@@ -109,10 +109,26 @@ func TestEveryCell(t *testing.T) {
 	require.Equal(t, 100, cells)
 }
 
-// TestRequestsAreTrimmedAsKubeVirtDoes: the first request goes when it has been met or makes no sense, and with it
-// those behind it that do not.
+// TestEvictedGuestComesBack: an evicted guest starts again under the strategies under which a failed guest does, since
+// it has not ended by itself.
+func TestEvictedGuestComesBack(t *testing.T) {
+	for _, strategy := range strategies {
+		vm := contract.VMObservation{RunStrategy: string(strategy)}
+		failed, evicted := instance(Failed), instance(Succeeded)
+		evicted.Evicted = true
+		want, _ := Desired(&vm, failed, string(strategy))
+		got, _ := Desired(&vm, evicted, string(strategy))
+		if want != (Action{}) && strategy != Halted {
+			want.Why = evictedWhy
+		}
+		require.Equal(t, want, got, strategy)
+	}
+}
+
+// TestRequestsAreTrimmedAsKubeVirtDoes: the first request is removed when it is done or no longer applies, and with it
+// those after it that do not apply.
 func TestRequestsAreTrimmedAsKubeVirtDoes(t *testing.T) {
-	start, stop, other, nobody := contract.StateChangeRequest{Action: "Start"},
+	start, stop, other, unnamed := contract.StateChangeRequest{Action: "Start"},
 		contract.StateChangeRequest{Action: "Stop", UID: "i"},
 		contract.StateChangeRequest{Action: "Stop", UID: "another"}, contract.StateChangeRequest{Action: "Stop"}
 	type list = []contract.StateChangeRequest
@@ -131,7 +147,7 @@ func TestRequestsAreTrimmedAsKubeVirtDoes(t *testing.T) {
 		"a stop of one that goes":                 {Deleting, list{stop}, 1, StopRequest},
 		"a stop that was met":                     {Absent, list{stop}, 0, NoRequest},
 		"a stop of another instance":              {Alive, list{other}, 0, NoRequest},
-		"a stop of no instance":                   {Alive, list{nobody}, 0, NoRequest},
+		"a stop of no instance":                   {Alive, list{unnamed}, 0, NoRequest},
 		"a restart":                               {Alive, list{stop, start}, 2, RestartRequest},
 		"half a restart":                          {Absent, list{stop, start}, 1, StartRequest},
 		"a restart that was met":                  {Alive, list{other, start}, 0, NoRequest},
@@ -147,7 +163,7 @@ func TestRequestsAreTrimmedAsKubeVirtDoes(t *testing.T) {
 	}
 }
 
-// instance is one that does that.
+// instance returns an instance in that situation.
 func instance(situation Situation) *contract.VMIObservation {
 	o := &contract.VMIObservation{UID: "i", Phase: "Running"}
 	switch situation {
@@ -164,7 +180,7 @@ func instance(situation Situation) *contract.VMIObservation {
 	return o
 }
 
-// TestDesired: the table, and what is not in it: a VM that is being deleted, and a strategy that starts once.
+// TestDesired covers the table, and what is not in it: a VM that is being deleted, and a strategy that starts once.
 func TestDesired(t *testing.T) {
 	now := time.Unix(1000, 0)
 	type vm = contract.VMObservation
@@ -200,8 +216,8 @@ func TestDesired(t *testing.T) {
 		"being deleted, there is none": {vm: vm{RunStrategy: "Always", DeletionTimestamp: &now}, situation: Absent},
 		"being deleted, orphaning it": {
 			vm: vm{RunStrategy: "Halted", DeletionTimestamp: &now, Finalizers: []string{"orphan"}}, situation: Alive},
-		"gone":                         {vm: vm{Gone: true}, situation: Alive, want: contract.OperationStop},
-		"a strategy that nobody knows": {vm: vm{RunStrategy: "Sometimes"}, situation: Alive, unknown: true},
+		"gone":                {vm: vm{Gone: true}, situation: Alive, want: contract.OperationStop},
+		"an unknown strategy": {vm: vm{RunStrategy: "Sometimes"}, situation: Alive, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, known := Desired(&c.vm, instance(c.situation), c.last)

@@ -4,8 +4,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"kubevirt.io/api/migrations/v1alpha1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Defaults of KubeVirt 1.9 for migrations.
@@ -17,15 +17,15 @@ const (
 	defaultMaxDowntimeMs        = 900 // only with feature gate MigrationStallDetection
 )
 
-// Migrations is what configuration.migrations says.
+// Migrations has the settings of configuration.migrations.
 type Migrations struct {
-	// PerCluster is how many migrations there may be at a time, PerNode how many away from one node.
+	// PerCluster is the most migrations at a time, PerNode the most away from one node.
 	PerCluster, PerNode int
-	// Configuration is how guests are moved for which no MigrationPolicy says something else.
+	// Configuration applies to guests without a MigrationPolicy that overrides it.
 	Configuration contract.MigrationConfiguration
 }
 
-// Migrations are the cluster's settings of migrations. A value that makes no sense counts as not set.
+// Migrations returns the cluster's settings of migrations. An invalid value counts as not set.
 func (s Settings) Migrations() Migrations {
 	m := Migrations{
 		PerCluster: defaultMigrationsPerCluster, PerNode: defaultMigrationsPerNode,
@@ -48,8 +48,8 @@ func (s Settings) Migrations() Migrations {
 		m.PerNode = min(int(*n), contract.MostMigrationsPerNode)
 	}
 	to := &m.Configuration
-	natural(&to.Progress, c.ProgressTimeout)
-	set(&to.Unsafe, c.UnsafeMigrationOverride)
+	setIfNotNegative(&to.Progress, c.ProgressTimeout)
+	setIfGiven(&to.Unsafe, c.UnsafeMigrationOverride)
 	override(to, overrides{
 		c.AllowAutoConverge, c.AllowPostCopy, c.AllowWorkloadDisruption, c.BandwidthPerMigration,
 		c.CompletionTimeoutPerGiB, downtime(c.MaxDowntimeMs, stall),
@@ -57,7 +57,7 @@ func (s Settings) Migrations() Migrations {
 	return m
 }
 
-// Under is how guests are moved to which a MigrationPolicy applies; nil: none does.
+// Under returns the configuration of migrations under a MigrationPolicy; nil means that none applies.
 func (s Settings) Under(policy *v1alpha1.MigrationPolicy) contract.MigrationConfiguration {
 	out := s.Migrations().Configuration
 	if policy != nil {
@@ -70,7 +70,7 @@ func (s Settings) Under(policy *v1alpha1.MigrationPolicy) contract.MigrationConf
 	return out
 }
 
-// overrides are what both the KubeVirt object and a policy may say.
+// overrides has the fields that both the KubeVirt object and a policy may set.
 type overrides struct {
 	autoConverge, postCopy, disruption *bool
 	bandwidth                          *resource.Quantity
@@ -78,13 +78,13 @@ type overrides struct {
 	maxDowntime                        *uint64
 }
 
-// override sets what is given. Who allows post-copy, and says nothing of disrupting the workload, allows that, too.
+// override applies the fields that are set. Post-copy without a setting for workload disruption permits that, too.
 func override(c *contract.MigrationConfiguration, by overrides) {
-	set(&c.AutoConverge, by.autoConverge)
-	set(&c.PostCopy, by.postCopy)
-	set(&c.Disruption, by.postCopy)
-	set(&c.Disruption, by.disruption)
-	natural(&c.CompletionPerGiB, by.completion)
+	setIfGiven(&c.AutoConverge, by.autoConverge)
+	setIfGiven(&c.PostCopy, by.postCopy)
+	setIfGiven(&c.Disruption, by.postCopy)
+	setIfGiven(&c.Disruption, by.disruption)
+	setIfNotNegative(&c.CompletionPerGiB, by.completion)
 	if q := by.bandwidth; q != nil && q.Sign() >= 0 {
 		c.Bandwidth = q.Value()
 	}
@@ -93,7 +93,7 @@ func override(c *contract.MigrationConfiguration, by overrides) {
 	}
 }
 
-// maxDowntimeMs is the most that the definitions of both objects take.
+// maxDowntimeMs is the maximum in the definitions of both objects.
 const maxDowntimeMs = 2_000_000
 
 func downtime(ms *uint64, stallDetection bool) *uint64 {
@@ -103,21 +103,23 @@ func downtime(ms *uint64, stallDetection bool) *uint64 {
 	return ms
 }
 
-func set[T any](to, from *T) {
+// setIfGiven sets a field unless the configuration leaves it out (nil).
+func setIfGiven[T any](to, from *T) {
 	if from != nil {
 		*to = *from
 	}
 }
 
-func natural(to, from *int64) {
+// setIfNotNegative sets a field unless the configuration leaves it out, or has a negative number.
+func setIfNotNegative(to, from *int64) {
 	if from != nil && *from >= 0 {
 		*to = *from
 	}
 }
 
-// MatchPolicy is the MigrationPolicy that applies to a VMI of those labels in a namespace of those labels, or nil. It
-// is the one that asks for most of these labels, of the VMI's where that is equal, and of the first name where that is,
-// too. As with KubeVirt a VMI without any label meets all selectors, and a policy without selectors applies to none.
+// MatchPolicy returns the MigrationPolicy that applies to a VMI of those labels in a namespace of those labels, or nil.
+// The one that selects by the most labels wins, then the one with the most labels of the VMI, then the first by name.
+// As in KubeVirt, a VMI without labels matches all selectors, and a policy without selectors applies to none.
 func MatchPolicy(policies []*v1alpha1.MigrationPolicy, vmi, namespace map[string]string) *v1alpha1.MigrationPolicy {
 	var best *v1alpha1.MigrationPolicy
 	var most score
@@ -133,7 +135,7 @@ func MatchPolicy(policies []*v1alpha1.MigrationPolicy, vmi, namespace map[string
 	return best
 }
 
-// NamespaceMatters says that a policy asks for labels of namespaces.
+// NamespaceMatters reports whether a policy selects by labels of namespaces.
 func NamespaceMatters(policies []*v1alpha1.MigrationPolicy) bool {
 	for _, p := range policies {
 		if p.Spec.Selectors != nil && len(p.Spec.Selectors.NamespaceSelector) > 0 {
@@ -143,7 +145,7 @@ func NamespaceMatters(policies []*v1alpha1.MigrationPolicy) bool {
 	return false
 }
 
-// score is how many labels a policy asks for.
+// score is the number of labels by which a policy selects.
 type score struct{ vmi, namespace int }
 
 func (s score) less(than score) bool {
@@ -160,11 +162,12 @@ func matches(s *v1alpha1.Selectors, vmi, namespace map[string]string) (score, bo
 	case len(vmi) == 0:
 		return score{}, true
 	}
-	ok := has(vmi, s.VirtualMachineInstanceSelector) && has(namespace, s.NamespaceSelector)
+	ok := hasLabels(vmi, s.VirtualMachineInstanceSelector) && hasLabels(namespace, s.NamespaceSelector)
 	return score{len(s.VirtualMachineInstanceSelector), len(s.NamespaceSelector)}, ok
 }
 
-func has(labels map[string]string, selector v1alpha1.LabelSelector) bool {
+// hasLabels reports whether the labels have every entry of the selector.
+func hasLabels(labels map[string]string, selector v1alpha1.LabelSelector) bool {
 	for k, v := range selector {
 		if got, ok := labels[k]; !ok || got != v {
 			return false

@@ -9,8 +9,8 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/migrations/v1alpha1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func migrations(c *kubevirt.MigrationConfiguration, gates ...string) Settings {
@@ -50,7 +50,7 @@ func TestMigrationsAreConfigured(t *testing.T) {
 	got = migrations(&kubevirt.MigrationConfiguration{
 		ParallelMigrationsPerCluster: &many, ParallelOutboundMigrationsPerNode: &many}).Migrations()
 	require.Equal(t, 100, got.PerCluster)
-	require.Equal(t, contract.MostMigrationsPerNode, got.PerNode, "what a node's worker does")
+	require.Equal(t, contract.MostMigrationsPerNode, got.PerNode, "what a node worker does")
 	no := false
 	require.False(t, migrations(&kubevirt.MigrationConfiguration{AllowPostCopy: &yes,
 		AllowWorkloadDisruption: &no}).Migrations().Configuration.Disruption)
@@ -58,7 +58,7 @@ func TestMigrationsAreConfigured(t *testing.T) {
 	require.EqualValues(t, 300, s.Migrations().Configuration.MaxDowntimeMs)
 }
 
-func TestAPolicyOverridesWhatItSays(t *testing.T) {
+func TestPolicyOverridesSettings(t *testing.T) {
 	yes, no, zero, downtime, endless := true, false, int64(0), uint64(100), uint64(1<<40)
 	s := migrations(&kubevirt.MigrationConfiguration{AllowPostCopy: &yes, AllowAutoConverge: &yes},
 		defaults.GateMigrationStall)
@@ -72,7 +72,7 @@ func TestAPolicyOverridesWhatItSays(t *testing.T) {
 	require.EqualValues(t, 900, s.Under(&v1alpha1.MigrationPolicy{Spec: v1alpha1.MigrationPolicySpec{
 		MaxDowntimeMs: &endless}}).MaxDowntimeMs)
 	require.Zero(t, migrations(nil).Under(&v1alpha1.MigrationPolicy{Spec: v1alpha1.MigrationPolicySpec{
-		MaxDowntimeMs: &downtime}}).MaxDowntimeMs, "without the feature gate it is nobody's to say")
+		MaxDowntimeMs: &downtime}}).MaxDowntimeMs, "without the feature gate it cannot be set")
 }
 
 func TestWhichPolicyMatches(t *testing.T) {

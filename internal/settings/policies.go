@@ -16,7 +16,7 @@ type Policies struct {
 	informer cache.SharedIndexInformer
 }
 
-// NewPolicies follows them with that way to the API server; nothing happens before Run.
+// NewPolicies returns Policies that connect by that configuration; nothing happens before Run.
 func NewPolicies(config *rest.Config) (*Policies, error) {
 	source, err := kube.PoliciesListWatch(config)
 	if err != nil {
@@ -28,11 +28,11 @@ func NewPolicies(config *rest.Config) (*Policies, error) {
 // Run watches until ctx ends.
 func (p *Policies) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
 
-// All are the policies as last seen; an error until they have been read. They are shared: nobody changes them. Nothing
-// else waits for them: guests start and stop where they cannot be read.
+// All returns the policies as last seen; an error until they have been read. They are shared, and must not be changed.
+// Nothing else waits for them: guests start and stop even if they cannot be read.
 func (p *Policies) All() ([]*v1alpha1.MigrationPolicy, error) {
 	if !p.informer.HasSynced() {
-		return nil, errors.New("they have not been read yet")
+		return nil, errors.New("the MigrationPolicies have not been read yet")
 	}
 	var out []*v1alpha1.MigrationPolicy
 	for _, o := range p.informer.GetStore().List() {

@@ -18,8 +18,8 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// TestPoliciesThatNobodyHasDefined: there are none, until somebody does.
-func TestPoliciesThatNobodyHasDefined(t *testing.T) {
+// TestPoliciesWithoutDefinition: there are none, until their definition is installed.
+func TestPoliciesWithoutDefinition(t *testing.T) {
 	fake := kube.New(kube.Options{})
 	status := apierrors.NewNotFound(schema.GroupResource{Resource: "migrationpolicies"}, "").Status()
 	fake.Intercept(func(r kube.Request) *kube.Fault {
@@ -47,9 +47,9 @@ func TestPoliciesThatNobodyHasDefined(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-// TestPoliciesAreFollowed: what is made, changed and deleted is known without asking, and nothing is before they have
-// been read.
-func TestPoliciesAreFollowed(t *testing.T) {
+// TestFollowsPolicies: created, changed and deleted policies are known without further requests, and none before they
+// have been read.
+func TestFollowsPolicies(t *testing.T) {
 	config := kube.New(kube.Options{}).Config()
 	clients, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestPoliciesAreFollowed(t *testing.T) {
 	policies, err := settings.NewPolicies(config)
 	require.NoError(t, err)
 	_, err = policies.All()
-	require.Error(t, err, "they have not been read")
+	require.Error(t, err, "have not been read")
 	go policies.Run(t.Context())
 	names := func(want ...string) {
 		t.Helper()

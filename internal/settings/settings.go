@@ -11,36 +11,39 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// Defaults of KubeVirt 1.9 for what the KubeVirt object leaves out.
+// Defaults of KubeVirt 1.9 for fields that the KubeVirt object leaves out.
 const (
 	defaultCPUAllocationRatio = 10
 	defaultMemoryOvercommit   = 100
 )
 
-// Settings are the parts of KubeVirt's configuration that virtflow acts on.
+// Settings has the parts of KubeVirt's configuration that virtflow uses.
 type Settings struct {
-	// Cluster is what defaults and rules look at: the webhooks', and those of the instances that virtflow makes.
+	// Cluster has the settings that defaults and rules use: those of the webhooks, and of the instances that virtflow
+	// makes.
 	defaults.Cluster
 	// UseEmulation runs guests without KVM.
 	UseEmulation bool
-	// CPUAllocationRatio is how many virtual CPUs share one CPU that a pod requests.
+	// CPUAllocationRatio is the number of virtual CPUs for each CPU that a pod requests.
 	CPUAllocationRatio int
 	// MemoryOvercommit is the guest memory in percent of what a pod requests.
 	MemoryOvercommit int
-	// OverheadRatio multiplies the memory reckoned for QEMU and libvirt; 1 unless set.
+	// OverheadRatio multiplies the memory that is estimated for QEMU and libvirt; 1 unless set.
 	OverheadRatio float64
+	// VGAForEFI gives guests that boot by EFI on x86 a VGA display in place of bochs.
+	VGAForEFI bool
 	// NodeSelectors are added to every launcher pod.
 	NodeSelectors map[string]string
 	// PullPolicy of the launcher image; "" for the process's own.
 	PullPolicy corev1.PullPolicy
-	// PullSecrets name what launcher pods may pull images with, beside the secrets of their disks. Like KubeVirt's they
-	// are looked up in the namespace of the pod; the kubelet passes over one that is not there.
+	// PullSecrets are the image pull secrets of launcher pods, besides those of their disks. As in KubeVirt they are
+	// looked up in the namespace of the pod; the kubelet ignores missing ones.
 	PullSecrets []corev1.LocalObjectReference
-	// WorkloadUpdates is what is done about guests whose launchers are not of the image that new ones get.
+	// WorkloadUpdates applies to guests with outdated launchers.
 	WorkloadUpdates WorkloadUpdates
 }
 
-// Default is what holds without a KubeVirt object.
+// Default returns the settings without a KubeVirt object.
 func Default() Settings {
 	return Settings{
 		Cluster:            defaults.Cluster{Architecture: runtime.GOARCH},
@@ -49,12 +52,14 @@ func Default() Settings {
 	}
 }
 
-// From reads a KubeVirt object; nil is none. A value that makes no sense counts as not set.
+// From reads a KubeVirt object; nil means that there is none. An invalid value counts as not set.
 func From(kv *kubevirt.KubeVirt) Settings {
 	s := Default()
 	if kv == nil {
 		return s
 	}
+	// Whatever its value, as in KubeVirt.
+	_, s.VGAForEFI = kv.Annotations[kubevirt.VGADisplayForEFIGuestsX86Annotation]
 	s.PullSecrets = kv.Spec.ImagePullSecrets
 	s.WorkloadUpdates = workloadUpdates(&kv.Spec.WorkloadUpdateStrategy)
 	c := &kv.Spec.Configuration

@@ -11,7 +11,7 @@ import (
 	"github.com/virtflow/virtflow/internal/kube"
 )
 
-// ObjectName is the name of the one KubeVirt object that counts.
+// ObjectName is the name of the only KubeVirt object that is read.
 const ObjectName = "kubevirt"
 
 // Watcher follows one KubeVirt object. It is safe for concurrent use.
@@ -20,7 +20,7 @@ type Watcher struct {
 	key      string
 }
 
-// NewWatcher follows the KubeVirt object in a namespace; nothing happens before Run.
+// NewWatcher returns a Watcher of the KubeVirt object in a namespace; nothing happens before Run.
 func NewWatcher(client *kube.Client, namespace string) *Watcher {
 	return &Watcher{
 		informer: cache.NewSharedIndexInformer(client.ListWatch(kube.ResourceKubeVirt, namespace, ObjectName),
@@ -32,7 +32,7 @@ func NewWatcher(client *kube.Client, namespace string) *Watcher {
 // Run watches until ctx ends.
 func (w *Watcher) Run(ctx context.Context) { w.informer.RunWithContext(ctx) }
 
-// Synced says whether the first answer of the API server has arrived.
+// Synced reports whether the first answer of the API server has arrived.
 func (w *Watcher) Synced() bool { return w.informer.HasSynced() }
 
 // WaitForSync waits until Synced or the end of ctx.
@@ -43,7 +43,7 @@ func (w *Watcher) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Ready is a health check.
+// Ready is a health check: it fails until the KubeVirt object has been read.
 func (w *Watcher) Ready(context.Context) error {
 	if !w.Synced() {
 		return errors.New("the KubeVirt object " + w.key + " has not been read yet")
@@ -51,10 +51,10 @@ func (w *Watcher) Ready(context.Context) error {
 	return nil
 }
 
-// Current are the settings as last seen; the defaults while there is no such object.
+// Current returns the settings as last seen; the defaults while there is no such object.
 func (w *Watcher) Current() Settings { return From(w.Object()) }
 
-// Object is the KubeVirt object as last seen, nil while there is none. It is shared: nobody changes it.
+// Object returns the KubeVirt object as last seen, nil while there is none. It is shared, and must not be changed.
 func (w *Watcher) Object() *kubevirt.KubeVirt {
 	o, ok, err := w.informer.GetStore().GetByKey(w.key)
 	if err != nil || !ok {

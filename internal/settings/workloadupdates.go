@@ -13,16 +13,16 @@ const (
 	defaultEvictionInterval = time.Minute
 )
 
-// WorkloadUpdates is what spec.workloadUpdateStrategy says.
+// WorkloadUpdates has the settings of spec.workloadUpdateStrategy.
 type WorkloadUpdates struct {
-	// Migrate: guests that can be moved are. Evict: the others are evicted.
+	// Migrate permits migrations of guests that can migrate, and Evict the eviction of the others.
 	Migrate, Evict bool
-	// Batch is how many are evicted at a time, and Interval what lies between two such times.
+	// Batch is how many are evicted at a time, and Interval the time between two batches.
 	Batch    int
 	Interval time.Duration
 }
 
-// workloadUpdates reads it. A value that makes no sense counts as not set.
+// workloadUpdates reads the strategy. An invalid value counts as not set.
 func workloadUpdates(s *kubevirt.KubeVirtWorkloadUpdateStrategy) WorkloadUpdates {
 	u := WorkloadUpdates{
 		Migrate: slices.Contains(s.WorkloadUpdateMethods, kubevirt.WorkloadUpdateMethodLiveMigrate),

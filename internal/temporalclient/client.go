@@ -17,12 +17,15 @@ import (
 	tallyprom "github.com/uber-go/tally/v4/prometheus"
 	"go.temporal.io/sdk/client"
 	sdktally "go.temporal.io/sdk/contrib/tally"
+	// The roots of public CAs, for images that have none: Temporal Cloud's certificate is of such a CA. A bundle of the
+	// system, or in $SSL_CERT_FILE, takes precedence.
+	_ "golang.org/x/crypto/x509roots/fallback"
 	"google.golang.org/grpc"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Options say which Temporal, as whom. The zero value is not usable: Address must be set.
+// Options has the address of Temporal and the credentials. The zero value is not usable: Address must be set.
 type Options struct {
 	Address       string
 	Namespace     string
@@ -31,13 +34,14 @@ type Options struct {
 	TLSKey        string
 	TLSServerName string
 	APIKeyFile    string
-	// Compress has requests and answers compressed with gzip, as the SDK does unless it is told otherwise. Beside a
-	// server in the same data centre that costs more processor time, of both sides, than it saves of anything.
+	// Plaintext permits a connection without TLS, which everyone on its path can read and change.
+	Plaintext bool
+	// Compress compresses requests and answers with gzip, as the SDK does by default. With a server in the same data
+	// centre that costs both sides more CPU time than it saves.
 	Compress bool
-	// NoWorkerHeartbeats leaves out what workers tell Temporal about themselves; a node gateway lets none of it
-	// through.
+	// NoWorkerHeartbeats turns off the reports of workers about themselves to Temporal; a node gateway refuses them.
 	NoWorkerHeartbeats bool
-	// Interceptors see each attempt of a call.
+	// Interceptors are called for each attempt of a call.
 	Interceptors []grpc.UnaryClientInterceptor
 }
 
@@ -45,18 +49,20 @@ type Options struct {
 func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Address, "temporal-address", "", "host:port of Temporal's frontend (or of the node gateway)")
 	f.StringVar(&o.Namespace, "temporal-namespace", contract.Namespace, "Temporal namespace")
-	f.StringVar(&o.TLSCA, "temporal-tls-ca", "", "PEM file with the CA of Temporal's certificate; empty: the system's")
+	f.StringVar(&o.TLSCA, "temporal-tls-ca", "", "PEM file with the CA of Temporal's certificate; empty: the system's, else Mozilla's")
 	f.StringVar(&o.TLSCert, "temporal-tls-cert", "", "PEM file with the client certificate")
 	f.StringVar(&o.TLSKey, "temporal-tls-key", "", "PEM file with the client's private key")
 	f.StringVar(&o.TLSServerName, "temporal-tls-server-name", "",
 		"name expected in Temporal's certificate, where it is not the address")
 	f.StringVar(&o.APIKeyFile, "temporal-api-key-file", "",
-		"file with an API key (read anew for each call), instead of a client certificate")
+		"file with an API key (read again for each call), instead of a client certificate")
+	f.BoolVar(&o.Plaintext, "temporal-plaintext", false,
+		"connect without TLS: only for a Temporal on a network whose users may all do everything")
 	f.BoolVar(&o.Compress, "temporal-compress", false,
 		"compress what goes to Temporal and comes from it: for a Temporal that is far away")
 }
 
-// ClientOptions are those of the Temporal SDK; the caller may add interceptors.
+// ClientOptions returns the options for the Temporal SDK; the caller may add interceptors.
 func (o *Options) ClientOptions(log zerolog.Logger, reg *prometheus.Registry, identity string) (client.Options, error) {
 	if o.Address == "" {
 		return client.Options{}, errors.New("--temporal-address is not set: give host:port of Temporal's frontend")
@@ -70,11 +76,11 @@ func (o *Options) ClientOptions(log zerolog.Logger, reg *prometheus.Registry, id
 	if reg != nil {
 		opts.MetricsHandler = sdktally.NewMetricsHandler(metricsScope(reg, log))
 	}
-	if o.TLSCA != "" || o.TLSCert != "" || o.APIKeyFile != "" {
-		t, err := o.tlsConfig()
-		if err != nil {
-			return client.Options{}, err
-		}
+	t, err := o.tlsConfig()
+	if err != nil {
+		return client.Options{}, err
+	}
+	if t != nil {
 		opts.ConnectionOptions = client.ConnectionOptions{TLS: t,
 			DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(o.transport(t))}}
 	}
@@ -108,7 +114,7 @@ func (o *Options) Dial(
 		attempt, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
 		if c, last = client.DialContext(attempt, opts); last != nil {
-			log.Warn().Err(last).Str("address", o.Address).Msg("Temporal does not answer, trying again")
+			log.Warn().Err(last).Str("address", o.Address).Msg("failed to connect to Temporal, trying again")
 		}
 		return last == nil, nil
 	})
@@ -126,7 +132,20 @@ func (o *Options) apiKey() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
+// tlsConfig returns the TLS configuration; nil for a plaintext connection, which must be requested explicitly. An API
+// key is never sent without TLS.
 func (o *Options) tlsConfig() (*tls.Config, error) {
+	secured := o.TLSCA != "" || o.TLSCert != "" || o.TLSKey != "" || o.APIKeyFile != ""
+	switch {
+	case o.Plaintext && secured:
+		return nil, errors.New("--temporal-plaintext excludes --temporal-tls-ca, --temporal-tls-cert, " +
+			"--temporal-tls-key and --temporal-api-key-file: remove either")
+	case o.Plaintext:
+		return nil, nil
+	case !secured:
+		return nil, errors.New("no credentials for Temporal: set --temporal-tls-ca, --temporal-tls-cert with " +
+			"--temporal-tls-key, or --temporal-api-key-file; --temporal-plaintext for a Temporal without TLS")
+	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.TLSServerName}
 	if o.TLSCA != "" {
 		pem, err := os.ReadFile(o.TLSCA)
@@ -145,7 +164,7 @@ func (o *Options) tlsConfig() (*tls.Config, error) {
 		if _, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey); err != nil {
 			return nil, fmt.Errorf("--temporal-tls-cert: %w", err)
 		}
-		// Read anew at each handshake, so that a rotated certificate needs no restart.
+		// Read again at each handshake, so that a rotated certificate needs no restart.
 		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			c, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
 			return &c, err
@@ -154,7 +173,7 @@ func (o *Options) tlsConfig() (*tls.Config, error) {
 	return t, nil
 }
 
-// metricsScope names the SDK's metrics as Prometheus wants them and puts them into the process's own registry.
+// metricsScope names the SDK's metrics as Prometheus requires and registers them in the process's own registry.
 func metricsScope(reg *prometheus.Registry, log zerolog.Logger) tally.Scope {
 	reporter := tallyprom.NewReporter(tallyprom.Options{
 		Registerer: reg,
@@ -162,7 +181,7 @@ func metricsScope(reg *prometheus.Registry, log zerolog.Logger) tally.Scope {
 		DefaultTimerType:        tallyprom.HistogramTimerType,
 		DefaultHistogramBuckets: timerBuckets(),
 		OnRegisterError: func(err error) {
-			log.Debug().Err(err).Msg("registering a Temporal metric")
+			log.Debug().Err(err).Msg("failed to register metric of Temporal's SDK")
 		},
 	})
 	scope, _ := tally.NewRootScope(tally.ScopeOptions{

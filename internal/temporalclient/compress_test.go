@@ -38,7 +38,7 @@ func TestCompression(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	for compress, want := range map[bool]string{false: "", true: "gzip"} {
-		o := Options{Address: listener.Addr().String(), Namespace: "n", Compress: compress}
+		o := Options{Address: listener.Addr().String(), Namespace: "n", Plaintext: true, Compress: compress}
 		options, err := o.ClientOptions(zerolog.Nop(), nil, "test")
 		require.NoError(t, err)
 		c, err := client.NewLazyClient(options)

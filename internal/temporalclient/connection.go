@@ -18,22 +18,20 @@ import (
 const (
 	// keepaliveTime and keepaliveTimeout are those of Temporal's own clients.
 	keepaliveTime, keepaliveTimeout = 30 * time.Second, 15 * time.Second
-	// maxAnswer is the largest answer that Connect's callers get: payloads have at most 2 MiB each.
+	// maxAnswer is the largest answer that callers of Connect accept: payloads have at most 2 MiB each.
 	maxAnswer = 16 << 20
 )
 
-// Connect makes a plain gRPC connection to Temporal's frontend, without what the SDK adds to one. It connects when it
-// is first used, and again whenever it is lost.
+// Connect returns a plain gRPC connection to Temporal's frontend, without the SDK. It connects on first use, and again
+// whenever the connection is lost.
 func (o *Options) Connect(extra ...grpc.UnaryClientInterceptor) (*grpc.ClientConn, error) {
 	if o.Address == "" {
 		return nil, errors.New("--temporal-address is not set: give host:port of Temporal's frontend")
 	}
 	secure := insecure.NewCredentials()
-	if o.TLSCA != "" || o.TLSCert != "" || o.APIKeyFile != "" {
-		t, err := o.tlsConfig()
-		if err != nil {
-			return nil, err
-		}
+	if t, err := o.tlsConfig(); err != nil {
+		return nil, err
+	} else if t != nil {
 		secure = o.transport(t)
 	}
 	if o.APIKeyFile != "" {
@@ -60,7 +58,7 @@ func (o *Options) Connect(extra ...grpc.UnaryClientInterceptor) (*grpc.ClientCon
 	return c, nil
 }
 
-// transport is TLS whose CA is read anew at each handshake, so that a rotated one needs no restart.
+// transport returns TLS credentials that read the CA again at each handshake, so that a rotated one needs no restart.
 func (o *Options) transport(t *tls.Config) credentials.TransportCredentials {
 	return rereading{TransportCredentials: credentials.NewTLS(t), config: o.tlsConfig}
 }

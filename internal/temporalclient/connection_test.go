@@ -20,8 +20,8 @@ import (
 	"github.com/virtflow/virtflow/internal/pki"
 )
 
-// TestANewCA: a server whose CA has been replaced is reached as soon as the file has the new one, without a restart.
-func TestANewCA(t *testing.T) {
+// TestNewCA: a server with a new CA is reached as soon as the file has it, without a restart.
+func TestNewCA(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	publish := func(dir string) {
 		b, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
@@ -57,7 +57,7 @@ func TestANewCA(t *testing.T) {
 	require.NoError(t, err)
 	publish(first)
 	_, err = client.DialContext(t.Context(), options)
-	require.ErrorContains(t, err, "certificate signed by unknown authority", "the SDK's connection reads it anew, too")
+	require.ErrorContains(t, err, "certificate signed by unknown authority", "the SDK's connection reads it again, too")
 	publish(second)
 	c, err := client.DialContext(t.Context(), options)
 	require.NoError(t, err)

@@ -11,36 +11,35 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Outages notices that Temporal is not reached, and that it is reached again. It watches each attempt of a call,
-// for the SDK repeats failed ones by itself; and the connection itself, for a server may be away while nothing is sent.
+// Outages detects when Temporal is lost, and when it is reached again. It watches each attempt of a call, since the SDK
+// repeats failed ones by itself, and the connection itself, since a server may be away while nothing is sent.
 type Outages struct {
 	watch sync.Once
 	mu    sync.Mutex
-	lost  time.Time // zero: it is not
-	// restored gets the time of a loss once calls arrive again.
+	lost  time.Time // zero: it is reachable
+	// restored receives the time of a loss once calls arrive again.
 	restored chan time.Time
-	// suspected is when Temporal was away last (zero: somebody has looked since whether it is an older copy).
+	// suspected is when Temporal was last away; zero once a restore check has run since.
 	suspected time.Time
-	// since is when it was away first since somebody has looked, plus the time that it has been away since (zero: it
-	// was not).
+	// since is when Temporal was first away since the last restore check, plus the time for which it has been away
+	// since then; zero if it was not.
 	since time.Time
-	// failing is since when no call was answered but by Unavailable (zero: the last one was answered otherwise).
+	// failing is since when all calls got Unavailable; zero if the last one got another answer.
 	failing time.Time
 }
 
-// NewOutages watches nothing yet: Intercept must be among the client's interceptors.
+// NewOutages returns Outages; its Intercept must be among the client's interceptors.
 func NewOutages() *Outages { return &Outages{restored: make(chan time.Time, 1)} }
 
-// Forgotten is how long before its loss Temporal may have taken what it does not know any more. Servers commit within a
+// Forgotten is how long before its loss Temporal may have accepted data that it has lost. Servers commit within a
 // second; a development server on SQLite may lose the last commits of a machine that lost its power.
 const Forgotten = 2 * time.Minute
 
-// unavailableFor is how long every call must be answered by Unavailable until Temporal counts as away although it is
-// connected: then it is its database that is. A server under load answers so from time to time, and others of its
-// answers come in between.
+// unavailableFor is how long every call must get Unavailable until Temporal counts as away although it is connected:
+// then its database is away. A server under load sends Unavailable from time to time, with other answers in between.
 const unavailableFor = 2 * time.Second
 
-// Restored gets the time of a loss once calls arrive again.
+// Restored returns a channel that receives the time of a loss once calls arrive again.
 func (o *Outages) Restored() <-chan time.Time { return o.restored }
 
 // Intercept is a grpc.UnaryClientInterceptor.
@@ -54,8 +53,8 @@ func (o *Outages) Intercept(
 	return err
 }
 
-// follow notes when a connection cannot be made. A server that closes one because of its age lets another be made at
-// once.
+// follow records when a connection cannot be made. When a server closes one because of its age, the next one succeeds
+// at once.
 func (o *Outages) follow(cc *grpc.ClientConn) {
 	for {
 		state := cc.GetState()
@@ -73,7 +72,7 @@ func (o *Outages) follow(cc *grpc.ClientConn) {
 	}
 }
 
-// lose notes a loss, unless one is known.
+// lose records a loss, unless one is recorded.
 func (o *Outages) lose(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +81,7 @@ func (o *Outages) lose(now time.Time) {
 	}
 }
 
-// Suspect says that Temporal may be an older copy from now on: it was away, or nobody has looked yet.
+// Suspect records that Temporal may be an older copy: it was away, or no restore check has run yet.
 func (o *Outages) Suspect(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -92,23 +91,22 @@ func (o *Outages) Suspect(now time.Time) {
 	o.suspected = now
 }
 
-// Begin is Suspect for a leader that has just begun: what it suspected before it led, it did not look into.
+// Begin is like Suspect, for a leader that has just begun: it made no restore checks before it led.
 func (o *Outages) Begin(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.since, o.suspected = now, now
 }
 
-// Suspicion is since when Temporal may be an older copy (zero: it is none).
+// Suspicion returns since when Temporal may be an older copy; zero if it cannot be.
 func (o *Outages) Suspicion() time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.suspected
 }
 
-// SuspectedFor is for how long Temporal has been reachable since the suspicion began, which what was away again and
-// again since has renewed. The time in which it was away does not count: nobody could look. Without a suspicion it
-// returns false.
+// SuspectedFor returns for how long Temporal has been reachable since the suspicion began, which each further outage
+// renews. Time in which it was away does not count, because no check could run. Without a suspicion it returns false.
 func (o *Outages) SuspectedFor(now time.Time) (reachable time.Duration, suspected bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,8 +116,8 @@ func (o *Outages) SuspectedFor(now time.Time) (reachable time.Duration, suspecte
 	return max(now.Sub(o.since)-o.away(now), 0), true
 }
 
-// away is for how long of the suspicion Temporal has not been reachable since it was lost last; the caller holds the
-// lock.
+// away returns for how long Temporal has not been reachable since the last loss, within the suspicion; the caller holds
+// the lock.
 func (o *Outages) away(now time.Time) time.Duration {
 	if o.since.IsZero() || o.lost.IsZero() {
 		return 0
@@ -136,9 +134,9 @@ func (o *Outages) Trust(suspicion time.Time) {
 	}
 }
 
-// Note takes the outcome of one attempt of a call. One that took too long says nothing: a server that is merely slow
-// has lost nothing, and sending it the same once more would make it slower. A server that has gone silent loses its
-// connection, by the SDK's keepalive.
+// Note records the outcome of one attempt of a call. A timeout is ignored: a server that is merely slow has lost
+// nothing, and sending it the same again would make it slower. A server that has become silent loses its connection, by
+// the SDK's keepalive.
 func (o *Outages) Note(code codes.Code, now time.Time) {
 	switch code { //nolint:exhaustive // every other one is an answer
 	case codes.Canceled, codes.Unknown, codes.DeadlineExceeded:
@@ -158,13 +156,13 @@ func (o *Outages) Note(code codes.Code, now time.Time) {
 	}
 	select {
 	case o.restored <- o.lost:
-	default: // an earlier loss is still to be seen to, which covers this one
+	default: // an earlier loss has not been handled yet, which covers this one
 	}
 	o.since = o.since.Add(o.away(now))
 	o.lost = time.Time{}
 }
 
-// failed notes an attempt that was answered by Unavailable, and says since when all have been.
+// failed records an attempt that got Unavailable, and returns since when all have.
 func (o *Outages) failed(now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()

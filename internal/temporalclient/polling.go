@@ -17,27 +17,32 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// Pollers is how many pollers of each kind a worker has: the SDK's default. It is set because the SDK otherwise scales
+// them where Temporal's setting frontend.pollerAutoscalingAutoEnroll is on. One namespace's stop then waits behind all
+// of another's, and a node has more polls than the gateway takes.
+const Pollers = 2
+
 const (
-	// The pause before another try doubles from the first of these to the second.
+	// The back-off doubles from the first of these to the second.
 	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
-	// steadyTime is how long all must have been well for the pause to begin at the first one again.
+	// steadyTime is how long a worker must poll without a failure until the back-off starts over.
 	steadyTime = time.Minute
-	// checkTime bounds one question to Temporal.
+	// checkTime bounds one check of Temporal.
 	checkTime = 10 * time.Second
 )
 
-// errStopping is why nothing is polled while a worker finishes what it has in hand.
-var errStopping = errors.New("the process was told to stop")
+// errStopping is the reason why nothing is polled while a worker finishes its tasks.
+var errStopping = errors.New("the process is stopping")
 
-// Retry is the pause between tries of whatever waits for Temporal: 100 ms at first, 5 s at most.
+// Retry returns the back-off of attempts to reach Temporal: 100 ms at first, 5 s at most.
 func Retry() wait.DelayFunc {
 	b := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: longestPause}
 	return b.DelayWithReset(clock.RealClock{}, steadyTime)
 }
 
 // Polling keeps a worker of the SDK polling a task queue. The SDK ends a worker for good when its namespace is not
-// found for two minutes, as when Temporal's database is gone; Polling then makes another one. It is safe for concurrent
-// use.
+// found for two minutes, as when Temporal's database is gone; Polling then starts another one. It is safe for
+// concurrent use.
 type Polling struct {
 	queue   string
 	log     zerolog.Logger
@@ -48,7 +53,7 @@ type Polling struct {
 	problem error // why nothing is polled; nil while a worker polls
 }
 
-// NewPolling prepares polling a task queue; nothing is polled before Run. reg may be nil.
+// NewPolling returns a Polling of a task queue; nothing is polled before Run. reg may be nil.
 func NewPolling(queue string, log zerolog.Logger, reg prometheus.Registerer) *Polling {
 	labels := prometheus.Labels{"task_queue": queue}
 	p := &Polling{
@@ -69,7 +74,7 @@ func NewPolling(queue string, log zerolog.Logger, reg prometheus.Registerer) *Po
 	return p
 }
 
-// Ready is a health check: it says why nothing is polled.
+// Ready is a health check: it returns why nothing is polled.
 func (p *Polling) Ready(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,8 +84,8 @@ func (p *Polling) Ready(context.Context) error {
 	return nil
 }
 
-// Run polls until ctx ends, then lets the worker finish what it has in hand. Before each worker, check says whether
-// there is any point in it; newWorker makes one, with what it runs, and with onFatal as its option OnFatalError.
+// Run polls until ctx ends, then lets the worker finish its tasks. Before it starts a worker, check must succeed;
+// newWorker makes one with its registrations, and with onFatal as its option OnFatalError.
 func (p *Polling) Run(
 	ctx context.Context, check func(context.Context) error, newWorker func(onFatal func(error)) worker.Worker,
 ) {
@@ -98,7 +103,7 @@ func (p *Polling) Run(
 func (p *Polling) runOne(ctx context.Context, newWorker func(onFatal func(error)) worker.Worker) {
 	fatal := newResult()
 	w := newWorker(fatal.set)
-	defer w.Stop() // also one that could not start: it holds a part of the workflows' cache
+	defer w.Stop() // even one that did not start: it holds a part of the workflow cache
 	if err := w.Start(); err != nil {
 		p.set(fmt.Errorf("starting a worker: %w", err))
 		return
@@ -113,7 +118,7 @@ func (p *Polling) runOne(ctx context.Context, newWorker func(onFatal func(error)
 	}
 }
 
-// result takes the first error that it is given.
+// result keeps the first error that is set.
 type result chan error
 
 func newResult() result { return make(result, 1) }
@@ -125,7 +130,7 @@ func (r result) set(err error) {
 	}
 }
 
-// set notes whether there is a worker that polls, and logs it when that changes.
+// set records whether a worker polls, and logs it when that changes.
 func (p *Polling) set(problem error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,18 +146,18 @@ func (p *Polling) set(problem error) {
 		if errors.Is(problem, errStopping) {
 			level = zerolog.InfoLevel
 		}
-		p.log.WithLevel(level).Err(problem).Msg("not polling")
+		p.log.WithLevel(level).Err(problem).Msg("stopped polling")
 	}
 }
 
-// NamespaceExists says whether Temporal answers and knows the namespace.
+// NamespaceExists returns an error unless Temporal answers and has the namespace.
 func NamespaceExists(ctx context.Context, c client.Client, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	_, err := c.WorkflowService().
 		DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
 	if err != nil {
-		return fmt.Errorf("looking at the Temporal namespace %s: %w", namespace, err)
+		return fmt.Errorf("reading the Temporal namespace %s: %w", namespace, err)
 	}
 	return nil
 }

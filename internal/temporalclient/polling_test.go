@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// ending is a worker of the SDK as Polling sees one.
+// ending is a worker of the SDK, as Polling uses it.
 type ending struct {
 	worker.Worker
 	start   error
@@ -24,9 +24,9 @@ type ending struct {
 func (e *ending) Start() error { return e.start }
 func (e *ending) Stop()        { e.stopped.Store(true) }
 
-// TestPollingGoesOn: a worker that the SDK has ended, or that could not start, is stopped and replaced, and the health
-// check says meanwhile what is wrong.
-func TestPollingGoesOn(t *testing.T) {
+// TestPollingContinues: a worker that the SDK has ended, or that could not start, is stopped and replaced, and
+// meanwhile the health check returns the reason.
+func TestPollingContinues(t *testing.T) {
 	var log bytes.Buffer
 	p := NewPolling("queue", zerolog.New(&log), nil)
 	require.ErrorContains(t, p.Ready(t.Context()), "task queue queue is not polled")
@@ -78,7 +78,7 @@ func TestPollingGoesOn(t *testing.T) {
 	says("")
 	end := <-fatal
 	end(errors.New("namespace not found"))
-	end(errors.New("told twice"))
+	end(errors.New("second error"))
 	says("namespace not found")
 	stopped(second)
 	checks <- nil
@@ -88,6 +88,6 @@ func TestPollingGoesOn(t *testing.T) {
 	cancel()
 	<-done
 	stopped(third)
-	require.ErrorContains(t, p.Ready(t.Context()), "told to stop")
+	require.ErrorContains(t, p.Ready(t.Context()), "is stopping")
 	require.Equal(t, 6, strings.Count(log.String(), "\n"), "a line for each change: %s", log.String())
 }

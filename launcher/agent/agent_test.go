@@ -89,7 +89,7 @@ func TestExecThatDoesNotEnd(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrTimeout)
 }
 
-func TestAnAgentThatRefusesFailsTheProbe(t *testing.T) {
+func TestAgentThatRefusesFailsProbe(t *testing.T) {
 	s := &scripted{answer: map[string][]string{}}
 	_, err := agent.Exec(context.Background(), s, "true", nil, time.Second)
 	require.ErrorContains(t, err, "guest-exec has not been found")
@@ -103,29 +103,29 @@ const goodCommands = `{"return":{"version":"7.2","supported_commands":[{"name":"
  {"name":"guest-get-fsinfo","enabled":true},{"name":"guest-get-host-name","enabled":true},{"name":"guest-get-users","enabled":true},
  {"name":"guest-get-timezone","enabled":true},{"name":"guest-get-osinfo","enabled":true}]}}`
 
-// told collects what a poller tells.
-type told struct {
+// report collects what a poller reports.
+type report struct {
 	connected bool
 	info      *rpc.GuestInfo
 	frozen    bool
 }
 
-func poll(t *testing.T, s *scripted, every agent.Intervals) (*agent.Poller, chan told) {
+func poll(t *testing.T, s *scripted, every agent.Intervals) (*agent.Poller, chan report) {
 	t.Helper()
-	heard := make(chan told)
+	reports := make(chan report)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	p := agent.NewPoller(s, every, func(connected bool, info *rpc.GuestInfo, frozen bool) {
 		select {
-		case heard <- told{connected, info, frozen}:
+		case reports <- report{connected, info, frozen}:
 		case <-ctx.Done():
 		}
 	}, zerolog.Nop())
 	go p.Run(ctx)
-	return p, heard
+	return p, reports
 }
 
-func TestTheFirstAnswersComeWithTheConnection(t *testing.T) {
+func TestReportsConnectionWithFirstAnswers(t *testing.T) {
 	s := &scripted{answer: map[string][]string{
 		"guest-info": {goodCommands},
 		"guest-get-osinfo": {`{"return":{"id":"debian","name":"Debian","version-id":"12","pretty-name":"Debian ` +
@@ -135,9 +135,9 @@ func TestTheFirstAnswersComeWithTheConnection(t *testing.T) {
 			`{"return":[{"name":"eth0","hardware-address":"02:00:00:aa:00:01","ip-addresses":[{"ip-address":"10.0.2.2"},{"ip-address":"fe80::1%eth0"},{"ip-address":"no"}]}]}`,
 		},
 	}}
-	p, heard := poll(t, s, agent.Intervals{First: time.Millisecond, System: time.Hour, Version: time.Hour})
+	p, reports := poll(t, s, agent.Intervals{First: time.Millisecond, System: time.Hour, Version: time.Hour})
 	p.Connected(true)
-	first := <-heard
+	first := <-reports
 	require.True(t, first.connected)
 	require.True(t, proto.Equal(&rpc.GuestInfo{
 		Os: &rpc.GuestOS{Id: "debian", Name: "Debian", VersionId: "12", PrettyName: "Debian 12",
@@ -145,40 +145,39 @@ func TestTheFirstAnswersComeWithTheConnection(t *testing.T) {
 		Interfaces: []*rpc.GuestInterface{{Mac: "02:00:00:aa:00:01", Name: "eth0"}},
 	}, first.info), "%v", first.info)
 
-	require.Equal(t, []string{"10.0.2.2", "fe80::1"}, (<-heard).info.GetInterfaces()[0].GetAddresses())
+	require.Equal(t, []string{"10.0.2.2", "fe80::1"}, (<-reports).info.GetInterfaces()[0].GetAddresses())
 	p.Connected(false)
-	last := <-heard
+	last := <-reports
 	require.False(t, last.connected)
 	require.Equal(t, []string{"10.0.2.2", "fe80::1"}, last.info.GetInterfaces()[0].GetAddresses())
 }
 
-// TestAFrozenGuestIsOnlyAskedWhetherItStillIs: its agent has no other commands then, which says nothing about what it
-// supports.
-func TestAFrozenGuestIsOnlyAskedWhetherItStillIs(t *testing.T) {
+// TestAsksFrozenGuestOnlyWhetherItIsFrozen: its agent has no other commands then, which does not mean that it lacks
+// support for them.
+func TestAsksFrozenGuestOnlyWhetherItIsFrozen(t *testing.T) {
 	s := &scripted{answer: map[string][]string{
 		"guest-info": {goodCommands},
 		"guest-fsfreeze-status": {`{"return":"thawed"}`, `{"return":"frozen"}`, `{"return":"frozen"}`,
 			`{"return":"thawed"}`},
 	}}
-	p, heard := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Nanosecond,
+	p, reports := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Nanosecond,
 		Frozen: time.Millisecond})
 	p.Connected(true)
-	require.False(t, (<-heard).frozen)
+	require.False(t, (<-reports).frozen)
 	s.set("guest-info", strings.ReplaceAll(goodCommands, `"enabled":true`, `"enabled":false`))
 	p.Operated()
-	require.True(t, (<-heard).frozen)
-	again := <-heard
+	require.True(t, (<-reports).frozen)
+	again := <-reports
 	require.True(t, again.frozen)
 	require.Empty(t, again.info.GetAgentProblem())
 	s.set("guest-info", goodCommands)
-	last := <-heard
+	last := <-reports
 	require.False(t, last.frozen)
 	require.Empty(t, last.info.GetAgentProblem())
 }
 
-// TestAReboot: nothing is frozen in a guest that boots, whether or not its agent says so, and what it says of itself
-// counts again.
-func TestAReboot(t *testing.T) {
+// TestReboot: a guest that boots is not frozen, whether or not its agent reports it, and its reports count again.
+func TestReboot(t *testing.T) {
 	for name, c := range map[string]struct {
 		connected bool
 		after     []string // what the agent says then
@@ -191,35 +190,35 @@ func TestAReboot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scripted{answer: map[string][]string{"guest-fsfreeze-status": {`{"return":"frozen"}`}}}
-			p, heard := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Hour,
+			p, reports := poll(t, s, agent.Intervals{First: time.Hour, System: time.Hour, Version: time.Hour,
 				Frozen: time.Hour})
 			p.Connected(true)
-			require.True(t, (<-heard).frozen)
+			require.True(t, (<-reports).frozen)
 			if !c.connected {
 				p.Connected(false)
-				require.True(t, (<-heard).frozen)
+				require.True(t, (<-reports).frozen)
 			}
 			s.set("guest-fsfreeze-status", c.after...)
 			p.Rebooted()
-			require.False(t, (<-heard).frozen)
+			require.False(t, (<-reports).frozen)
 			if c.connected {
-				require.Equal(t, c.frozen, (<-heard).frozen)
+				require.Equal(t, c.frozen, (<-reports).frozen)
 			}
 		})
 	}
 }
 
-func TestAnAgentWithoutTheRequiredCommandsIsNotSupported(t *testing.T) {
+func TestAgentWithoutRequiredCommandsIsNotSupported(t *testing.T) {
 	s := &scripted{answer: map[string][]string{
 		"guest-info": {strings.Replace(goodCommands, `"guest-get-users","enabled":true`,
 			`"guest-get-users","enabled":false`, 1)}}}
-	p, heard := poll(t, s, agent.KubeVirtIntervals())
+	p, reports := poll(t, s, agent.KubeVirtIntervals())
 	p.Connected(true)
-	require.Equal(t, agent.NotSupported, (<-heard).info.GetAgentProblem())
+	require.Equal(t, agent.NotSupported, (<-reports).info.GetAgentProblem())
 }
 
-// TestAnAgentThatCannotSetCredentials is said to be, where the VMI asks for them.
-func TestAnAgentThatCannotSetCredentials(t *testing.T) {
+// TestAgentThatCannotSetCredentials: such an agent is reported as unsupported where the VMI has accessCredentials.
+func TestAgentThatCannotSetCredentials(t *testing.T) {
 	const keys, passwords = `{"name":"guest-ssh-add-authorized-keys","enabled":true},`,
 		`{"name":"guest-set-user-password","enabled":true},`
 	for more, want := range map[string]string{
@@ -229,22 +228,22 @@ func TestAnAgentThatCannotSetCredentials(t *testing.T) {
 	} {
 		s := &scripted{answer: map[string][]string{
 			"guest-info": {strings.Replace(goodCommands, `"supported_commands":[`, `"supported_commands":[`+more, 1)}}}
-		p, heard := poll(t, s, agent.KubeVirtIntervals())
+		p, reports := poll(t, s, agent.KubeVirtIntervals())
 		p.Needs(agent.Needs{Keys: true, Passwords: true})
 		p.Connected(true)
-		require.Equal(t, want, (<-heard).info.GetAgentProblem())
+		require.Equal(t, want, (<-reports).info.GetAgentProblem())
 	}
 }
 
-func TestASilentAgentIsConnectedAllTheSame(t *testing.T) {
-	p, heard := poll(t, &scripted{answer: map[string][]string{}}, agent.KubeVirtIntervals())
+func TestSilentAgentIsConnected(t *testing.T) {
+	p, reports := poll(t, &scripted{answer: map[string][]string{}}, agent.KubeVirtIntervals())
 	p.Connected(true)
-	first := <-heard
+	first := <-reports
 	require.True(t, first.connected)
 	require.Nil(t, first.info)
 }
 
-func TestWhatAGuestSaysIsCutToSize(t *testing.T) {
+func TestLimitsSizeOfGuestInfo(t *testing.T) {
 	long := strings.Repeat("é\\n\\u001b", 1<<16)
 	var list []string
 	for range 1000 {
@@ -255,9 +254,9 @@ func TestWhatAGuestSaysIsCutToSize(t *testing.T) {
 		"guest-info": {goodCommands}, "guest-get-osinfo": {`{"return":{"id":"` + long + `"}}`},
 		"guest-network-get-interfaces": {`{"return":[` + strings.Join(list[:100], ",") + `]}`},
 	}}
-	p, heard := poll(t, s, agent.KubeVirtIntervals())
+	p, reports := poll(t, s, agent.KubeVirtIntervals())
 	p.Connected(true)
-	info := (<-heard).info
+	info := (<-reports).info
 	require.Less(t, proto.Size(info), 16<<10)
 	require.True(t, utf8.ValidString(info.GetOs().GetId()))
 	require.NotContains(t, info.GetOs().GetId(), "\n")

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Channel leads to the agent. Package libvirtd has the real one.
+// Channel is the connection to the agent. Package libvirtd implements it.
 type Channel interface {
-	// AgentCommand sends one command, as JSON, and returns the answer. The timeout is in whole seconds, of which it
-	// takes at least one. An error wraps guest.ErrSilent when no answer came.
+	// AgentCommand sends one command, as JSON, and returns the answer. The timeout counts in whole seconds, at least
+	// one. The error wraps guest.ErrSilent when the agent did not answer.
 	AgentCommand(command string, timeout time.Duration) (string, error)
 }
 
-// ErrTimeout says that a command in the guest did not end in time; it goes on there.
-var ErrTimeout = errors.New("the command did not end in time") //nolint:gochecknoglobals // a constant error
+// ErrTimeout means that a command in the guest did not end in time. The guest does not end it.
+var ErrTimeout = errors.New("the command did not end in time")
 
 // call runs a command of the agent and reads its answer into answer, which may be nil.
 func call(c Channel, name string, arguments map[string]any, timeout time.Duration, answer any) error {
@@ -27,11 +27,11 @@ func call(c Channel, name string, arguments map[string]any, timeout time.Duratio
 	}
 	text, err := json.Marshal(command)
 	if err != nil {
-		return fmt.Errorf("asking the guest's agent for %s: %w", name, err)
+		return fmt.Errorf("sending %s to the guest's agent: %w", name, err)
 	}
 	said, err := c.AgentCommand(string(text), max(timeout, time.Second))
 	if err != nil {
-		return fmt.Errorf("asking the guest's agent for %s: %w", name, err)
+		return fmt.Errorf("sending %s to the guest's agent: %w", name, err)
 	}
 	if answer == nil {
 		return nil
@@ -39,23 +39,24 @@ func call(c Channel, name string, arguments map[string]any, timeout time.Duratio
 	if err := json.Unmarshal([]byte(said), &struct {
 		Return any `json:"return"`
 	}{answer}); err != nil {
-		return fmt.Errorf("reading the guest's agent's answer to %s: %w", name, err)
+		return fmt.Errorf("reading the agent's answer to %s: %w", name, err)
 	}
 	return nil
 }
 
-// Ping asks for a sign of life.
+// Ping checks that the agent answers.
 func Ping(c Channel, timeout time.Duration) error { return call(c, "guest-ping", nil, timeout, nil) }
 
-// Result of a command in the guest.
+// Result has the outcome of a command in the guest.
 type Result struct {
-	// ExitCode of the command; 128 and the signal's number where a signal ended it.
+	// ExitCode of the command, or 128 plus the number of the signal that ended it.
 	ExitCode int32
-	// Output is what it wrote to its standard output, then to its standard error, cut to MaxOutput bytes.
+	// Output has its standard output, then its standard error, cut to MaxOutput bytes.
 	Output []byte
 }
 
-// MaxOutput is what is kept of a command's output, in bytes: the kubelet keeps no more of a probe's.
+// MaxOutput is the size in bytes to which a command's output is cut. The kubelet's limit for a probe's output is the
+// same.
 const MaxOutput = 10 << 10
 
 const (
@@ -65,7 +66,7 @@ const (
 	signalBase = 128
 )
 
-// Exec runs a command in the guest and waits for its end, at most for the timeout: then the error is ErrTimeout.
+// Exec runs a command in the guest and waits for its end. After the timeout it returns ErrTimeout.
 func Exec(ctx context.Context, c Channel, command string, arguments []string, timeout time.Duration) (Result, error) {
 	end := time.Now().Add(timeout)
 	ctx, cancel := context.WithDeadline(ctx, end)

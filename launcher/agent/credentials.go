@@ -2,7 +2,7 @@ package agent
 
 import "encoding/base64"
 
-// SetAuthorizedKeys has a user's SSH keys be these, and no others.
+// SetAuthorizedKeys replaces a user's SSH keys with these.
 func SetAuthorizedKeys(c Channel, user string, keys []string) error {
 	return call(c, commandAddKeys, map[string]any{"username": user, "keys": keys, "reset": true}, lookTimeout, nil)
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// detailsAge is how old an answer may be: whoever asks all the time must not keep the agent from what else it has to
-// do.
+// detailsAge is the age up to which an answer is used again, so that frequent callers do not keep the agent from other
+// work.
 const detailsAge = 5 * time.Second
 
-// Details is everything that KubeVirt's guestosinfo, userlist and filesystemlist tell. It is safe for concurrent use:
-// however many ask, the agent is asked once.
+// Details has what KubeVirt's guestosinfo, userlist and filesystemlist return. It is safe for concurrent use: any
+// number of callers share one request to the agent.
 type Details struct {
 	channel Channel
 	now     func() time.Time
@@ -31,12 +31,12 @@ type Details struct {
 	asked time.Time                 // when that attempt ended; zero before the first
 }
 
-// NewDetails makes one that knows nothing yet.
+// NewDetails returns Details without any answer yet.
 func NewDetails(c Channel) *Details { return &Details{channel: c, now: time.Now} }
 
-// Ask is what the agent says, or said some seconds ago; the answer must not be changed. What it does not say now, as it
-// does not while the guest is frozen, is what it said before, and a list that it never told is marked as unknown. It
-// fails when the agent has never answered, and when ctx ends.
+// Ask returns the agent's answer, which may be some seconds old, and must not be changed. What the agent does not
+// answer now, for example while the guest is frozen, is filled in from its earlier answer; a list that it has never
+// given is marked as unknown. It fails when the agent has never answered, or when ctx ends.
 func (d *Details) Ask(ctx context.Context) (*rpc.GuestDetailsResponse, error) {
 	if known, err, ok := d.recent(); ok {
 		return known, err
@@ -46,17 +46,17 @@ func (d *Details) Ask(ctx context.Context) (*rpc.GuestDetailsResponse, error) {
 		if r.Err != nil {
 			return nil, r.Err
 		}
-		return r.Val.(*rpc.GuestDetailsResponse), nil //nolint:forcetypeassert // ask returns nothing else
+		return r.Val.(*rpc.GuestDetailsResponse), nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for the guest's agent: %w", ctx.Err())
 	}
 }
 
-// Learn has the agent asked, and does not wait: what a frozen guest does not say has to be known before.
+// Learn asks the agent without waiting: what a frozen guest cannot answer has to be known before the freeze.
 func (d *Details) Learn() { d.flight.DoChan("", d.ask) }
 
-// recent is the last answer, or failure, while it is young enough.
-func (d *Details) recent() (known *rpc.GuestDetailsResponse, err error, ok bool) { //nolint:revive,staticcheck // the error is a part of what is kept
+// recent returns the last answer, or failure, if it is recent enough.
+func (d *Details) recent() (known *rpc.GuestDetailsResponse, err error, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.asked.IsZero() || d.now().Sub(d.asked) >= detailsAge {
@@ -67,7 +67,7 @@ func (d *Details) recent() (known *rpc.GuestDetailsResponse, err error, ok bool)
 
 func (d *Details) ask() (any, error) {
 	if known, err, ok := d.recent(); ok {
-		return known, err // asked while this call came
+		return known, err // another call has just asked
 	}
 	d.mu.Lock()
 	before := d.last
@@ -79,36 +79,37 @@ func (d *Details) ask() (any, error) {
 	return next, err
 }
 
-// details asks for everything. What is not answered is as it was before, which may be nil. The error is that of an
-// agent which says nothing at all and never has.
+// details asks for everything. What the agent does not answer is copied from before, which may be nil. It fails if the
+// agent answers nothing and never has.
 func details(c Channel, before *rpc.GuestDetailsResponse) (*rpc.GuestDetailsResponse, error) {
-	d := &rpc.GuestDetailsResponse{UsersUnknown: "it was not asked", FileSystemsUnknown: "it was not asked"}
+	d := &rpc.GuestDetailsResponse{UsersUnknown: "not requested", FileSystemsUnknown: "not requested"}
 	if before != nil {
 		d = proto.CloneOf(before)
 	}
 	for i, part := range []func(Channel, *rpc.GuestDetailsResponse) error{
-		version, freezeStatus, fileSystems, users, hostName, system, timeZone,
+		readVersion, freezeStatus, fileSystems, users, hostName, readSystem, timeZone,
 	} {
 		err := part(c, d)
 		if i == 0 && err != nil && before == nil {
 			return nil, err
 		}
 		if errors.Is(err, guest.ErrSilent) || errors.Is(err, guest.ErrUnavailable) {
-			break // the rest would take as long
+			break // further commands would time out as well
 		}
 	}
-	return fitting(d), nil
+	return dropInvalid(d), nil
 }
 
-// fitting leaves file systems out that whoever asks would not take.
-func fitting(d *rpc.GuestDetailsResponse) *rpc.GuestDetailsResponse {
+// dropInvalid removes the file systems that callers would reject.
+func dropInvalid(d *rpc.GuestDetailsResponse) *rpc.GuestDetailsResponse {
 	for n := len(d.FileSystems); n > 0 && proto.Size(d) > rpc.MaxDetailsBytes; n = len(d.FileSystems) {
 		d.FileSystems = d.FileSystems[:n/2]
 	}
 	return d
 }
 
-func version(c Channel, d *rpc.GuestDetailsResponse) error {
+// readVersion reads the agent's version and commands into d.
+func readVersion(c Channel, d *rpc.GuestDetailsResponse) error {
 	var info struct {
 		Version  string `json:"version"`
 		Commands []struct {
@@ -146,7 +147,8 @@ func hostName(c Channel, d *rpc.GuestDetailsResponse) error {
 	return err
 }
 
-func system(c Channel, d *rpc.GuestDetailsResponse) error {
+// readSystem reads the guest's operating system into d.
+func readSystem(c Channel, d *rpc.GuestDetailsResponse) error {
 	os, err := operatingSystem(c)
 	if err == nil {
 		d.Os = os
@@ -166,7 +168,7 @@ func timeZone(c Channel, d *rpc.GuestDetailsResponse) error {
 	return err
 }
 
-// users are those who are logged in.
+// users asks for the users who are logged in.
 func users(c Channel, d *rpc.GuestDetailsResponse) error {
 	var list []struct {
 		User   string  `json:"user"`
@@ -174,7 +176,7 @@ func users(c Channel, d *rpc.GuestDetailsResponse) error {
 		Login  float64 `json:"login-time"`
 	}
 	if err := call(c, "guest-get-users", nil, lookTimeout, &list); err != nil {
-		d.UsersUnknown = still(d.GetUsersUnknown(), err)
+		d.UsersUnknown = whyUnknown(d.GetUsersUnknown(), err)
 		return err
 	}
 	d.Users, d.UsersUnknown = nil, ""
@@ -184,7 +186,7 @@ func users(c Channel, d *rpc.GuestDetailsResponse) error {
 	return nil
 }
 
-// fileSystems are those that are mounted from a disk.
+// fileSystems asks for the file systems that are mounted from a disk.
 func fileSystems(c Channel, d *rpc.GuestDetailsResponse) error {
 	var list []struct {
 		Name  string `json:"name"`
@@ -198,7 +200,7 @@ func fileSystems(c Channel, d *rpc.GuestDetailsResponse) error {
 		} `json:"disk"`
 	}
 	if err := call(c, "guest-get-fsinfo", nil, lookTimeout, &list); err != nil {
-		d.FileSystemsUnknown = still(d.GetFileSystemsUnknown(), err)
+		d.FileSystemsUnknown = whyUnknown(d.GetFileSystemsUnknown(), err)
 		return err
 	}
 	d.FileSystems, d.FileSystemsUnknown = nil, ""
@@ -215,8 +217,8 @@ func fileSystems(c Channel, d *rpc.GuestDetailsResponse) error {
 	return nil
 }
 
-// still is why a list is unknown after an error: "" when it was known before.
-func still(unknown string, err error) string {
+// whyUnknown returns why a list is unknown after an error: "" if it was known before.
+func whyUnknown(unknown string, err error) string {
 	if unknown == "" {
 		return ""
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/guest"
 )
 
-// talkative answers everything.
+// talkative answers every command.
 func talkative() *scripted {
 	return &scripted{answer: map[string][]string{
 		"guest-info": {goodCommands}, "guest-fsfreeze-status": {`{"return":"thawed"}`},
@@ -28,7 +28,7 @@ func talkative() *scripted {
 	}}
 }
 
-func TestDetailsOfAFrozenGuestAreThoseOfBefore(t *testing.T) {
+func TestKeepsDetailsOfFrozenGuest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := talkative()
 		d := agent.NewDetails(s)
@@ -36,7 +36,7 @@ func TestDetailsOfAFrozenGuestAreThoseOfBefore(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "root", first.GetUsers()[0].GetName())
 
-		// Its agent knows hardly a command then.
+		// While frozen, the agent supports hardly any command.
 		for _, command := range []string{"guest-get-host-name", "guest-get-osinfo", "guest-get-timezone",
 			"guest-get-users", "guest-get-fsinfo"} {
 			s.set(command)
@@ -60,7 +60,7 @@ func TestDetailsOfAFrozenGuestAreThoseOfBefore(t *testing.T) {
 	})
 }
 
-func TestAListThatWasNeverToldIsNotEmptyButUnknown(t *testing.T) {
+func TestMarksMissingListAsUnknown(t *testing.T) {
 	s := talkative()
 	s.set("guest-get-users")
 	s.set("guest-get-fsinfo")
@@ -70,7 +70,7 @@ func TestAListThatWasNeverToldIsNotEmptyButUnknown(t *testing.T) {
 	require.Contains(t, d.GetFileSystemsUnknown(), "guest-get-fsinfo has not been found")
 }
 
-// patient answers when it is let to, and counts.
+// patient answers when the test lets it, and counts.
 type patient struct {
 	*scripted
 	asked atomic.Int32
@@ -83,7 +83,7 @@ func (p *patient) AgentCommand(command string, timeout time.Duration) (string, e
 	return p.scripted.AgentCommand(command, timeout)
 }
 
-func TestHoweverManyAskTheAgentIsAskedOnce(t *testing.T) {
+func TestConcurrentCallersShareOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &patient{scripted: talkative(), let: make(chan struct{})}
 		d := agent.NewDetails(p)
@@ -130,7 +130,7 @@ func (s silent) AgentCommand(command string, timeout time.Duration) (string, err
 	return answer, err
 }
 
-func TestASilentAgentIsNotAskedForMore(t *testing.T) {
+func TestStopsAskingSilentAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := silent{talkative(), "guest-get-fsinfo"}
 		d := agent.NewDetails(s)

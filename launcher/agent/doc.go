@@ -1,4 +1,4 @@
-// Package agent speaks with the QEMU guest agent of the one guest: probes ask it to answer or to run a command, and a
-// poller reads what the guest says of itself. An answer is the guest's own word: it is cut to size here, before it goes
-// anywhere.
+// Package agent speaks with the QEMU guest agent of the one guest. Probes have it answer or run a command, and a poller
+// reads information about the guest. The guest controls every answer, so this package cuts it to size before it is
+// passed on.
 package agent

@@ -2,8 +2,8 @@ package agent
 
 import "time"
 
-// Freeze has the guest write everything out and hold all writing to its file systems until Thaw. Freezing what is
-// frozen succeeds.
+// Freeze has the guest flush its file systems and block all writes to them until Thaw. It succeeds if they are already
+// frozen.
 func Freeze(c Channel, timeout time.Duration) error {
 	frozen, err := Frozen(c, timeout)
 	if err != nil || frozen {
@@ -12,14 +12,14 @@ func Freeze(c Channel, timeout time.Duration) error {
 	return call(c, "guest-fsfreeze-freeze", nil, timeout, nil)
 }
 
-// Frozen says whether the guest's file systems are.
+// Frozen reports whether the guest's file systems are frozen.
 func Frozen(c Channel, timeout time.Duration) (bool, error) {
 	var status string
 	err := call(c, "guest-fsfreeze-status", nil, timeout, &status)
 	return status == "frozen", err
 }
 
-// Thaw lets the guest write again. Thawing what is thawed succeeds.
+// Thaw has the guest accept writes again. It succeeds if nothing is frozen.
 func Thaw(c Channel, timeout time.Duration) error {
 	return call(c, "guest-fsfreeze-thaw", nil, timeout, nil)
 }

@@ -8,22 +8,22 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// What is kept of the guest's answers, in bytes and in elements. A guest may say anything, of any length.
+// Limits for the guest's answers, in bytes and in elements: a guest may send anything, of any length.
 const (
 	maxText       = 256
 	maxInterfaces = 32
 	maxAddresses  = 8
 )
 
-// lookTimeout is how long the agent may take for each answer. One that is silent for so long is not asked for more this
-// time.
+// lookTimeout is the time that the agent has for each answer. After one that does not come, the poller asks nothing
+// more in this round.
 const lookTimeout = 5 * time.Second
 
-// KubeVirt's words for an agent that lacks one of the required commands.
+// KubeVirt's messages for an agent that lacks one of the required commands.
 const (
 	NotSupported          = "This guest agent doesn't support required basic commands"
 	notSupportedKeys      = "This guest agent doesn't support required public key commands"
@@ -36,10 +36,10 @@ const (
 	commandSetPassword = "guest-set-user-password"
 )
 
-// Needs is what a guest's agent has to do besides.
+// Needs has the optional features that a guest's agent must support.
 type Needs struct{ Keys, Passwords bool }
 
-// required are the commands without which KubeVirt takes an agent for unsupported.
+// required returns the commands without which KubeVirt reports an agent as unsupported.
 func required() []string {
 	return []string{
 		"guest-ping", "guest-get-time", "guest-info", "guest-shutdown", "guest-network-get-interfaces",
@@ -48,8 +48,8 @@ func required() []string {
 	}
 }
 
-// problem asks for the agent's version and commands; "" is a good answer.
-func problem(c Channel, needs Needs) (string, error) {
+// findProblem asks for the agent's version and commands, and returns what is wrong with them, or "".
+func findProblem(c Channel, needs Needs) (string, error) {
 	var info struct {
 		Commands []struct {
 			Name    string `json:"name"`
@@ -99,7 +99,7 @@ func operatingSystem(c Channel) (*rpc.GuestOS, error) {
 	}, nil
 }
 
-// interfaces are the guest's network interfaces with a hardware address, except the loopback.
+// interfaces asks for the guest's network interfaces that have a hardware address, except the loopback.
 func interfaces(c Channel) ([]*rpc.GuestInterface, error) {
 	var list []struct {
 		Name      string `json:"name"`
@@ -131,7 +131,7 @@ func interfaces(c Channel) ([]*rpc.GuestInterface, error) {
 	return out, nil
 }
 
-// clean is s as one line of valid, printable UTF-8 in at most maxText bytes.
+// clean returns s as one line of valid, printable UTF-8 in at most maxText bytes.
 func clean(s string) string {
 	s = contract.Cut(s, 2*maxText)
 	s = strings.Map(func(r rune) rune {

@@ -7,11 +7,11 @@ import (
 	"github.com/virtflow/virtflow/launcher/guest"
 )
 
-// rebootTimeout is how long an agent may take to refuse a reboot.
+// rebootTimeout is the time that an agent has to refuse a reboot.
 const rebootTimeout = 2 * time.Second
 
-// Reboot has the guest reboot, and returns when it has been told to. An agent that reboots its guest does not answer,
-// one that cannot says why: so it is first asked for a sign of life, and its silence afterwards is success.
+// Reboot has the guest reboot, and returns once the command is sent. An agent that reboots its guest does not answer,
+// and one that cannot returns an error. So Reboot first pings the agent, and takes silence afterwards for success.
 func Reboot(c Channel) error {
 	if err := Ping(c, lookTimeout); err != nil {
 		return err

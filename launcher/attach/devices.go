@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// connectTimeout is how long QEMU may take to accept a connection: it does so between two pieces of other work.
+	// connectTimeout is the time that QEMU has to accept a connection: it does so between other work.
 	connectTimeout = 5 * time.Second
 	connectPause   = 10 * time.Millisecond
 )
 
-//nolint:gochecknoglobals // constant errors
 var (
 	// ErrBusy is KubeVirt's text for a session that was to be preserved.
 	ErrBusy = errors.New("Active VNC connection. Request denied.") //nolint:staticcheck // KubeVirt's text
-	// ErrTakenOver says that a newer session has ended this one.
+	// ErrTakenOver means that a newer session has ended this one.
 	ErrTakenOver = errors.New("another session has taken over")
-	// ErrNoDevice says that there is no such device, or that the guest does not run.
+	// ErrNoDevice means that there is no such device, or that the guest does not run.
 	ErrNoDevice = errors.New("the guest has no such device, or does not run")
 )
 
-// Devices are those of one guest. They are safe for concurrent use.
+// Devices has the devices of one guest. It is safe for concurrent use.
 type Devices struct {
 	sockets map[rpc.Device][]string
-	// opening has, for each socket, one while somebody connects with it: of two newcomers each sees the other.
+	// opening holds, for each socket, one value while a caller connects to it: so of two concurrent callers each sees
+	// the other's session.
 	opening map[string]chan struct{}
 
 	mu      sync.Mutex // held for moments only
 	current map[string]*Session
 }
 
-// NewDevices takes the sockets that QEMU serves. A device with several has room for as many sessions, of which none
-// ends another.
+// NewDevices returns Devices that connect to the sockets of QEMU. A device with several sockets can have as many
+// sessions, none of which ends another.
 func NewDevices(sockets map[rpc.Device][]string) *Devices {
 	d := &Devices{sockets: sockets, opening: map[string]chan struct{}{}, current: map[string]*Session{}}
 	for _, of := range sockets {
@@ -50,8 +50,7 @@ func NewDevices(sockets map[rpc.Device][]string) *Devices {
 	return d
 }
 
-// Session is a connection with a device. Read and Write are those of the device; after a newer session took over they
-// fail, and Err says so.
+// Session is a connection to a device. After a newer session has taken over, Read and Write fail, and Err returns why.
 type Session struct {
 	net.Conn
 	devices   *Devices
@@ -84,8 +83,8 @@ func (d *Devices) open(ctx context.Context, socket string, preserve bool) (*Sess
 	if !d.free(socket, preserve) {
 		return nil, ErrBusy
 	}
-	// QEMU is on this machine: it connects at once or not at all, and a serial port takes its next client when the one
-	// before is gone.
+	// QEMU is on this machine: it connects at once or not at all. A serial port accepts its next client once the
+	// previous one has disconnected.
 	conn, err := connect(ctx, socket)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoDevice, err)
@@ -97,7 +96,7 @@ func (d *Devices) open(ctx context.Context, socket string, preserve bool) (*Sess
 	return s, nil
 }
 
-// free ends the session that a socket has, unless that is to be preserved: then it says no.
+// free ends the session of a socket, and reports whether the socket is free: not if its session is to be preserved.
 func (d *Devices) free(socket string, preserve bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,18 +113,18 @@ func (d *Devices) free(socket string, preserve bool) bool {
 	return true
 }
 
-// connect waits for a place in QEMU's queue, which has room for one or two.
+// connect waits for space in QEMU's queue, which holds one or two connections.
 func connect(ctx context.Context, socket string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	for {
 		conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 		if !errors.Is(err, syscall.EAGAIN) {
-			return conn, err //nolint:wrapcheck // the caller does
+			return conn, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err //nolint:wrapcheck // the caller does
+			return nil, err
 		case <-time.After(connectPause):
 		}
 	}
@@ -138,10 +137,10 @@ func (s *Session) Close() error {
 	if s.devices.current[s.socket] == s {
 		delete(s.devices.current, s.socket)
 	}
-	return s.Conn.Close() //nolint:wrapcheck // says what it is
+	return s.Conn.Close()
 }
 
-// Err is ErrTakenOver when a newer session has ended this one.
+// Err returns ErrTakenOver if a newer session has ended this one.
 func (s *Session) Err() error {
 	s.devices.mu.Lock()
 	defer s.devices.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// full is a socket that takes one connection, and never accepts it.
+// full is a socket with one connection in its queue, which it never accepts.
 func full(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "serial")
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -24,7 +24,7 @@ func full(t *testing.T) string {
 	return path
 }
 
-func TestADeviceThatTakesNoOneHoldsUpNoOther(t *testing.T) {
+func TestHangingDeviceDoesNotBlockOthers(t *testing.T) {
 	vnc := filepath.Join(t.TempDir(), "vnc")
 	l, err := net.Listen("unix", vnc)
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestADeviceThatTakesNoOneHoldsUpNoOther(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, screen.Close())
 
-	// A third waits for the second, and leaves when its caller does.
+	// A third waits for the second, and stops when its caller does.
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	_, err = d.Open(gone, rpc.Device_DEVICE_SERIAL_CONSOLE, false)
@@ -58,7 +58,7 @@ func TestADeviceThatTakesNoOneHoldsUpNoOther(t *testing.T) {
 	require.ErrorIs(t, <-waiting, attach.ErrNoDevice)
 }
 
-func TestEachCallerHasAFreePort(t *testing.T) {
+func TestEachCallerGetsFreePort(t *testing.T) {
 	dir := t.TempDir()
 	var ports []string
 	for _, name := range []string{"a", "b"} {
@@ -75,7 +75,7 @@ func TestEachCallerHasAFreePort(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ports[1], second.RemoteAddr().String())
 	_, err = d.Open(t.Context(), rpc.Device_DEVICE_USB_REDIRECTION, false)
-	require.ErrorIs(t, err, attach.ErrBusy, "nobody is sent away for a newcomer")
+	require.ErrorIs(t, err, attach.ErrBusy, "no session ends for a newer one")
 	require.NoError(t, first.Err())
 	require.NoError(t, first.Close())
 	again, err := d.Open(t.Context(), rpc.Device_DEVICE_USB_REDIRECTION, false)

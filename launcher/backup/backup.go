@@ -22,22 +22,22 @@ const (
 )
 
 const (
-	// thawAfter is when the guest may write again, should nobody thaw it. It is KubeVirt's.
+	// thawAfter is the time after which a frozen guest thaws without a request. It is KubeVirt's.
 	thawAfter = 5 * time.Minute
-	// frozenIn is how long a guest may take to write everything out, and thawedIn to go on: together less than the
-	// 60 s that Velero waits.
+	// frozenIn is the time that a guest has to flush its file systems, and thawedIn the time to thaw: together less
+	// than the 60 s that Velero waits.
 	frozenIn, thawedIn = 35 * time.Second, rpc.OperationAnswered
-	// lookedIn is how long it may take to find out whether there is anything to do.
+	// lookedIn is the time that the read of the domain's state may take.
 	lookedIn = 5 * time.Second
 )
 
-// Commands makes the commands freeze and thaw. A guest that cannot be frozen, since it has no agent or does not run, is
-// not touched, which is no error: its backup is as good as one can be.
+// Commands returns the commands freeze and thaw. A guest that cannot be frozen, since it has no agent or does not run,
+// stays unchanged, which is no error: its backup is as good as it can be.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		command(Freeze, "Freezes the guest's file systems, for five minutes at most", &rpc.OperateRequest{
 			Operation: rpc.Operation_OPERATION_FREEZE, ThawAfterSeconds: int64(thawAfter / time.Second)}),
-		command(Thaw, "Lets the guest write again",
+		command(Thaw, "Thaws the guest's file systems",
 			&rpc.OperateRequest{Operation: rpc.Operation_OPERATION_THAW}),
 	}
 }
@@ -49,11 +49,11 @@ func command(name, short string, request *rpc.OperateRequest) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
-				return fmt.Errorf("reaching the launcher: %w", err)
+				return fmt.Errorf("connecting to the launcher: %w", err)
 			}
 			defer conn.Close()
 			if _, err := os.Stat(socket); errors.Is(err, os.ErrNotExist) {
-				fmt.Fprintln(cmd.OutOrStdout(), "The guest has not started: it writes nothing.")
+				fmt.Fprintln(cmd.OutOrStdout(), "The guest has not started, so nothing is frozen.")
 				return nil
 			}
 			why, err := operate(cmd.Context(), rpc.NewLauncherClient(conn), request)
@@ -67,8 +67,8 @@ func command(name, short string, request *rpc.OperateRequest) *cobra.Command {
 	return cmd
 }
 
-// operate does it, or says why there is nothing to do. A guest that does not freeze in time is thawed: it might freeze
-// once nobody waits for it any more.
+// operate sends the request, or returns why it is not needed. It thaws a guest that does not freeze in time, because
+// the guest might still freeze later.
 func operate(ctx context.Context, launcher rpc.LauncherClient, request *rpc.OperateRequest) (why string, err error) {
 	limit := thawedIn
 	if request.GetOperation() == rpc.Operation_OPERATION_FREEZE {
@@ -78,11 +78,11 @@ func operate(ctx context.Context, launcher rpc.LauncherClient, request *rpc.Oper
 	switch {
 	case err != nil:
 		return "", err
-	case domain.GetFrozen(): // whatever else it is, it is to be thawed
+	case domain.GetFrozen(): // thawed in any state
 	case domain.GetState() != rpc.DomainState_DOMAIN_STATE_RUNNING:
-		return "The guest does not run: it writes nothing.", nil
+		return "The guest does not run, so nothing is frozen.", nil
 	case !domain.GetAgentConnected():
-		return "The guest has no agent that could freeze its file systems.", nil
+		return "The guest has no agent, so its file systems cannot be frozen.", nil
 	}
 	if err := call(ctx, launcher, request, limit); err != nil {
 		if request.GetOperation() == rpc.Operation_OPERATION_FREEZE {

@@ -16,8 +16,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/server"
 )
 
-// TestHooks: a guest that runs and has an agent is frozen, for five minutes at most, and thawed. Another one is not
-// touched, and what goes wrong is an error: the backup is to know.
+// TestHooks: a guest that runs and has an agent is frozen, for five minutes at most, and thawed. Another guest stays
+// unchanged. A failure is an error, so that the backup reports it.
 func TestHooks(t *testing.T) {
 	running := func(d *rpc.Domain) { d.State, d.AgentConnected = rpc.DomainState_DOMAIN_STATE_RUNNING, true }
 	for name, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestHooks(t *testing.T) {
 			require.Equal(t, c.want.GetOperation(), asked.GetOperation())
 			require.Equal(t, c.want.GetThawAfterSeconds(), asked.GetThawAfterSeconds())
 			require.Contains(t, out, c.says)
-			require.Equal(t, c.thaws, thawed, "it may freeze once nobody waits for that")
+			require.Equal(t, c.thaws, thawed, "it may still freeze later")
 		})
 	}
 	out, err := run(t, "freeze", filepath.Join(t.TempDir(), "none"))

@@ -6,28 +6,28 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Libvirt is what is needed of it. Package libvirtd is the real one.
+// Libvirt has the calls that Find makes. Package libvirtd implements it.
 type Libvirt interface {
 	Run(ctx context.Context) error
 	Ready() <-chan struct{}
-	// Capabilities returns libvirt's three answers for domains of a type, kvm or qemu.
+	// Capabilities returns libvirt's three descriptions for domains of a type, kvm or qemu.
 	Capabilities(virtType string) (host, guest, baseline string, err error)
 }
 
-// readyLimit is how long the daemon has for its first answer.
+// readyLimit is the time that libvirtd has for its first answer.
 const readyLimit = time.Minute
 
-// Find starts libvirt, asks it, and ends it again.
+// Find starts libvirt, reads its capabilities, and ends it again.
 func Find(ctx context.Context, l Libvirt, kvm bool) (contract.HostCapabilities, error) {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
 	defer func() {
 		stop()
-		<-ended //nolint:errcheck // it was told to end
+		<-ended //nolint:errcheck // its context has ended
 	}()
 	select {
 	case <-l.Ready():
@@ -36,9 +36,9 @@ func Find(ctx context.Context, l Libvirt, kvm bool) (contract.HostCapabilities, 
 		if err == nil {
 			err = ctx.Err()
 		}
-		return contract.HostCapabilities{}, fmt.Errorf("setting libvirt up: %w", err)
+		return contract.HostCapabilities{}, fmt.Errorf("setting up libvirt: %w", err)
 	case <-time.After(readyLimit):
-		return contract.HostCapabilities{}, errors.New("libvirtd did not answer")
+		return contract.HostCapabilities{}, errors.New("libvirtd did not answer in time")
 	}
 	virtType := "qemu"
 	if kvm {

@@ -6,13 +6,13 @@ import (
 
 	"libvirt.org/go/libvirtxml"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// architecture as libvirt names it; others are not supported.
+// architecture is libvirt's name of the only supported one.
 const architecture = "x86_64"
 
-// From reads libvirt's answers: the host's capabilities, those of a domain of the given type, and the host model with
+// From parses libvirt's answers: the host's capabilities, those of a domain of the given type, and the host model with
 // all its features.
 func From(host, guest, baseline, virtType string) (contract.HostCapabilities, error) {
 	out := contract.HostCapabilities{VirtType: virtType}
@@ -44,7 +44,7 @@ func From(host, guest, baseline, virtType string) (contract.HostCapabilities, er
 					}
 				}
 			case mode.Name == "host-model" && mode.Supported == "yes":
-				// Of emulated domains this is what QEMU emulates, whatever the host's CPU is.
+				// For emulated domains this is the CPU that QEMU emulates, whatever the host's CPU is.
 				out.HostModel, out.HostModelFeatures = hostModel(mode)
 			}
 		}
@@ -59,7 +59,7 @@ func From(host, guest, baseline, virtType string) (contract.HostCapabilities, er
 	return out, nil
 }
 
-// machineTypes are those of the architecture, with their other names.
+// machineTypes returns the machine types of the architecture, with their aliases.
 func machineTypes(caps *libvirtxml.Caps, virtType string) []string {
 	var out []string
 	for _, g := range caps.Guests {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/capabilities"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const host = `<capabilities><host><cpu><arch>x86_64</arch><model>EPYC</model><counter name='tsc' frequency='2400000000' scaling='yes'/></cpu></host>
@@ -31,7 +31,7 @@ func TestFrom(t *testing.T) {
 		HostModel:   "EPYC-Rome", HostModelFeatures: []string{"x2apic"}, TSCFrequency: 2400000000, TSCScalable: true,
 	}, with)
 
-	// What is emulated does not follow the host's clock.
+	// The frequency of an emulated clock does not depend on the host's.
 	without, err := capabilities.From(host, guest, baseline, "qemu")
 	require.NoError(t, err)
 	with.VirtType, with.TSCFrequency, with.TSCScalable = "qemu", 0, false

@@ -7,13 +7,13 @@ import (
 	"github.com/virtflow/virtflow/launcher/iso"
 )
 
-// The volume labels that cloud-init's data sources look for.
+// The volume labels that identify cloud-init's data sources.
 const (
 	LabelNoCloud     = "cidata"
 	LabelConfigDrive = "config-2"
 )
 
-// Machine is what the guest is told of itself, whatever the data source.
+// Machine has the guest's metadata, for either data source.
 type Machine struct {
 	Namespace, Name string // of the VMI
 	UUID            string // of its firmware
@@ -22,12 +22,12 @@ type Machine struct {
 	PublicKeys      []string
 }
 
-// Data is what the user wants cloud-init to do. A network configuration of nil is none.
+// Data has the user's input for cloud-init. Network is nil if there is none.
 type Data struct {
 	User, Network []byte
 }
 
-// NoCloud are the files of the NoCloud data source.
+// NoCloud returns the files of the NoCloud data source.
 func NoCloud(m Machine, d Data) ([]iso.File, error) {
 	return files(struct {
 		InstanceType  string            `json:"instance-type,omitempty"`
@@ -37,7 +37,7 @@ func NoCloud(m Machine, d Data) ([]iso.File, error) {
 	}{m.InstanceType, m.UUID, m.Hostname, numbered(m.PublicKeys)}, d, "meta-data", "user-data", "network-config")
 }
 
-// ConfigDrive are the files of the ConfigDrive data source, which is OpenStack's.
+// ConfigDrive returns the files of the ConfigDrive data source, which is OpenStack's.
 func ConfigDrive(m Machine, d Data) ([]iso.File, error) {
 	const folder = "openstack/latest/"
 	return files(struct {
@@ -50,7 +50,8 @@ func ConfigDrive(m Machine, d Data) ([]iso.File, error) {
 		folder+"meta_data.json", folder+"user_data", folder+"network_data.json")
 }
 
-// files: user data has to be there even when it is empty, or cloud-init does not take the disk for its own.
+// files returns the files of a data source. User data must exist even if empty, or cloud-init does not recognise the
+// disk.
 func files(meta any, d Data, metaName, userName, networkName string) ([]iso.File, error) {
 	encoded, err := json.Marshal(meta)
 	if err != nil {
@@ -63,7 +64,7 @@ func files(meta any, d Data, metaName, userName, networkName string) ([]iso.File
 	return out, nil
 }
 
-// numbered names keys by their place, as KubeVirt does.
+// numbered names keys by their index, as KubeVirt does.
 func numbered(keys []string) map[string]string {
 	out := make(map[string]string, len(keys))
 	for i, k := range keys {

@@ -9,8 +9,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/iso"
 )
 
-// TestWhatCloudInitLooksFor: the names and keys are those of its data sources, and of KubeVirt.
-func TestWhatCloudInitLooksFor(t *testing.T) {
+// TestFilesOfDataSources: names and keys are those of cloud-init's data sources, and of KubeVirt.
+func TestFilesOfDataSources(t *testing.T) {
 	m := cloudinit.Machine{Namespace: "ns", Name: "vm1", UUID: "u-1", Hostname: "host1"}
 	full := m
 	full.InstanceType, full.PublicKeys = "large", []string{"ssh-ed25519 A a\n", "ssh-rsa B"}

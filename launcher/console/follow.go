@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// pause between two looks at the file; what the guest writes meanwhile comes at once.
+	// pause is the time between two reads of the file; each read takes all output since the last.
 	pause = 250 * time.Millisecond
-	// idlePause is used when nothing came for a while: an idle guest costs next to nothing.
+	// idlePause is used after a while without output, so that an idle guest costs next to nothing.
 	idlePause = time.Second
 	idleAfter = 20
-	// FileLimit is the size from which the file is emptied. QEMU appends, so it goes on at the file's new end.
+	// FileLimit is the size from which the file is emptied. QEMU appends, so it continues at the file's new end.
 	FileLimit = 1 << 20
-	// LineLimit is what of a line is repeated, in bytes.
+	// LineLimit is the length to which a line is cut, in bytes.
 	LineLimit = 512
-	// LinesPerSecond may be repeated in the long run, and LinesAtOnce in one burst: a boot has some thousand lines.
+	// LinesPerSecond is the limit in the long run, and LinesAtOnce that of one burst: a boot has some thousand lines.
 	LinesPerSecond = 50
 	LinesAtOnce    = 4000
 	chunk          = 64 << 10
 )
 
-// Emit takes one line, or says how many were left out just before it.
+// Emit receives one line, or how many were dropped just before it.
 type Emit func(line string, dropped int)
 
-// Follow reads the file at path until ctx ends; then it reads what is left and returns. The file may appear later.
+// Follow reads the file at path until ctx ends; then it reads the rest and returns. The file may appear later.
 func Follow(ctx context.Context, path string, emit Emit) error {
 	f := &follower{path: path, emit: emit, budget: LinesAtOnce, filled: time.Now(), buffer: make([]byte, 0, LineLimit)}
 	defer f.close()
@@ -79,7 +79,7 @@ func (f *follower) close() {
 	}
 }
 
-// look reads what is new, and empties the file when it has grown too large.
+// look reads new output, and empties the file when it has grown too large.
 func (f *follower) look() (some bool, err error) {
 	if f.file == nil {
 		file, err := os.OpenFile(f.path, os.O_RDWR, 0)
@@ -100,7 +100,7 @@ func (f *follower) look() (some bool, err error) {
 		f.take(block[:n])
 		if f.offset > FileLimit {
 			if err := f.file.Truncate(0); err != nil {
-				return some, fmt.Errorf("emptying the console's log: %w", err)
+				return some, fmt.Errorf("truncating the console's log: %w", err)
 			}
 			f.offset = 0
 		}
@@ -150,7 +150,7 @@ func (f *follower) flush() {
 	f.dropped = 0
 }
 
-// Printable is the text of a terminal's line: without escape sequences and control characters, and valid UTF-8.
+// Printable returns the text of a terminal's line: without escape sequences and control characters, as valid UTF-8.
 func Printable(line []byte) string {
 	out := make([]byte, 0, len(line))
 	for i := 0; i < len(line); i++ {
@@ -167,8 +167,8 @@ func Printable(line []byte) string {
 	return string(bytes.ToValidUTF8(bytes.TrimSpace(out), []byte("?")))
 }
 
-// skipEscape returns the index of an escape sequence's last byte. Of those there are CSI (ESC [ … letter), OSC (ESC ] …
-// BEL) and short ones.
+// skipEscape returns the index of an escape sequence's last byte. It handles CSI (ESC [ … letter), OSC (ESC ] … BEL)
+// and short sequences.
 func skipEscape(line []byte, i int) int {
 	if i+1 >= len(line) {
 		return i

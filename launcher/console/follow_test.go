@@ -34,7 +34,7 @@ func (l *lines) len() int {
 	return len(l.all)
 }
 
-func TestLinesComeOutAndTheFileStaysSmall(t *testing.T) {
+func TestEmitsLinesAndKeepsFileSmall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	var got lines
 	ctx, stop := context.WithCancel(t.Context())

@@ -1,3 +1,3 @@
-// Package credentials has a guest's agent set what the VMI's accessCredentials ask for: SSH keys and passwords of the
-// guest's users, from Secrets that are mounted in the pod, and anew when these change.
+// Package credentials has a guest's agent set the VMI's accessCredentials: SSH keys and passwords of the guest's users,
+// from Secrets that are mounted in the pod, and again when these change.
 package credentials

@@ -14,48 +14,48 @@ import (
 	"github.com/virtflow/virtflow/launcher/agent"
 )
 
-// Intervals are how often the Secrets are looked at, and how often what has not changed is set again.
+// Intervals has the times between checks of the Secrets, and between repetitions of what has not changed.
 type Intervals struct{ Look, Again time.Duration }
 
-// KubeVirtIntervals are KubeVirt's.
+// KubeVirtIntervals returns KubeVirt's intervals.
 func KubeVirtIntervals() Intervals { return Intervals{Look: 15 * time.Second, Again: 5 * time.Minute} }
 
-// KubeVirt's words: for an agent that is not connected, and for what it could not set.
+// KubeVirt's messages: for an agent that is not connected, and for credentials that it could not set.
 const (
 	offline        = "Guest agent is offline"
 	keysFailed     = "Error encountered writing ssh pub key access credentials for user [%s]: %w"
 	passwordFailed = "Error encountered setting password for user [%s]: %w"
 )
 
-// State is what counts of the guest.
+// State has the facts about the guest that matter here.
 type State struct{ Running, Connected, Frozen bool }
 
-// Syncer keeps a guest's users as the Secrets say.
+// Syncer keeps a guest's users as the Secrets define them.
 type Syncer struct {
 	credentials []v1.AccessCredential
 	folder      string
 	guest       agent.Channel
 	every       Intervals
 	state       func() State
-	tell        func(done bool, message string)
+	report      func(done bool, message string)
 	log         zerolog.Logger
 
-	// Run's own.
-	set   Wanted    // what the guest's agent has set
-	setAt time.Time // zero: nothing, since the agent came
-	told  string    // what was told last
+	// The following belong to Run.
+	set      Wanted    // what the guest's agent has set
+	setAt    time.Time // zero: nothing, since the agent has connected
+	reported string    // what was reported last
 }
 
-// NewSyncer makes one. State is asked, and tell called with what has changed, from Run only.
+// NewSyncer returns a Syncer. Only Run calls state, and calls report with changes.
 func NewSyncer(
 	credentials []v1.AccessCredential, folder string, guest agent.Channel, every Intervals, state func() State,
-	tell func(done bool, message string), log zerolog.Logger,
+	report func(done bool, message string), log zerolog.Logger,
 ) *Syncer {
-	return &Syncer{credentials: credentials, folder: folder, guest: guest, every: every, state: state, tell: tell,
+	return &Syncer{credentials: credentials, folder: folder, guest: guest, every: every, state: state, report: report,
 		log: log}
 }
 
-// Run looks until ctx ends. A look that hangs, because libvirt does, ends with the process.
+// Run syncs until ctx ends. A call that hangs, because libvirt does, ends with the process.
 func (s *Syncer) Run(ctx context.Context) {
 	if keys, passwords := ByAgent(s.credentials); len(keys)+len(passwords) == 0 {
 		return
@@ -72,8 +72,8 @@ func (s *Syncer) Run(ctx context.Context) {
 	}
 }
 
-// look sets what has changed, or was set long ago. The agent of a frozen guest can set nothing: it is asked once that
-// is over. What fails is tried again at the next look.
+// look sets credentials that have changed, or were set long ago. The agent of a frozen guest can set nothing, so look
+// waits until the guest is thawed. A failure is tried again at the next look.
 func (s *Syncer) look(now time.Time) {
 	state := s.state()
 	switch {
@@ -81,12 +81,12 @@ func (s *Syncer) look(now time.Time) {
 		return
 	case !state.Connected:
 		s.setAt = time.Time{}
-		s.say(false, offline)
+		s.reportChange(false, offline)
 		return
 	}
 	wanted, err := Read(s.credentials, s.folder)
 	if err != nil {
-		s.say(false, err.Error())
+		s.reportChange(false, err.Error())
 		return
 	}
 	if !s.setAt.IsZero() && now.Sub(s.setAt) < s.every.Again && reflect.DeepEqual(wanted, s.set) {
@@ -94,11 +94,11 @@ func (s *Syncer) look(now time.Time) {
 	}
 	if err := s.apply(wanted); err != nil {
 		s.setAt = time.Time{}
-		s.say(false, err.Error())
+		s.reportChange(false, err.Error())
 		return
 	}
 	s.set, s.setAt = wanted, now
-	s.say(true, "")
+	s.reportChange(true, "")
 }
 
 // apply sets everything that can be set, and returns the last failure.
@@ -117,10 +117,17 @@ func (s *Syncer) apply(w Wanted) error {
 	return failed
 }
 
-func (s *Syncer) say(done bool, message string) {
-	if what := fmt.Sprint(done, message); what != s.told {
-		s.told = what
-		s.log.Info().Bool("done", done).Str("problem", message).Msg("access credentials")
-		s.tell(done, message)
+// reportChange reports whether the access credentials are set, or why not, unless it has reported the same before.
+func (s *Syncer) reportChange(done bool, message string) {
+	what := fmt.Sprint(done, message)
+	if what == s.reported {
+		return
 	}
+	s.reported = what
+	if done {
+		s.log.Info().Msg("set access credentials in guest")
+	} else {
+		s.log.Warn().Str("problem", message).Msg("failed to set access credentials in guest")
+	}
+	s.report(done, message)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/credentials"
 )
 
-// guest is an agent that knows some users.
+// guest is an agent with some users.
 type guest struct {
 	users map[string]bool
 	asked chan string
@@ -64,7 +64,7 @@ func put(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-func TestWhatTheSecretsSay(t *testing.T) {
+func TestReadsSecrets(t *testing.T) {
 	all, dir := wanted(t)
 	w, err := credentials.Read(all, dir)
 	require.NoError(t, err)
@@ -78,11 +78,12 @@ func TestWhatTheSecretsSay(t *testing.T) {
 	require.ErrorContains(t, err, "reading Secret two")
 }
 
-// TestTheAgentSetsThem once it is there, again when a Secret changes, and tells what fails.
-func TestTheAgentSetsThem(t *testing.T) {
+// TestSetsCredentials: credentials are set once the agent is connected, and again when a Secret changes, and failures
+// are reported.
+func TestSetsCredentials(t *testing.T) {
 	all, dir := wanted(t)
 	g := guest{users: map[string]bool{"ann": true}, asked: make(chan string, 100)}
-	states, told := make(chan credentials.State), make(chan string, 10)
+	states, reports := make(chan credentials.State), make(chan string, 10)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan struct{})
@@ -94,7 +95,7 @@ func TestTheAgentSetsThem(t *testing.T) {
 			case <-ctx.Done():
 				return credentials.State{}
 			}
-		}, func(done bool, message string) { told <- fmt.Sprint(done, " ", message) }, zerolog.Nop())
+		}, func(done bool, message string) { reports <- fmt.Sprint(done, " ", message) }, zerolog.Nop())
 	go func() {
 		s.Run(ctx)
 		close(ended)
@@ -105,7 +106,7 @@ func TestTheAgentSetsThem(t *testing.T) {
 		}
 		return out
 	}
-	// Whoever is asked for a state has ended the look before.
+	// The request for a state means that the look before has ended.
 	look := func(s credentials.State) []string {
 		states <- s
 		states <- credentials.State{}
@@ -114,11 +115,11 @@ func TestTheAgentSetsThem(t *testing.T) {
 	on := credentials.State{Running: true, Connected: true}
 	require.Empty(t, look(credentials.State{}), "it does not run yet")
 	require.Empty(t, look(credentials.State{Running: true}))
-	require.Equal(t, "false Guest agent is offline", <-told)
+	require.Equal(t, "false Guest agent is offline", <-reports)
 
 	require.Empty(t, look(credentials.State{Running: true, Connected: true, Frozen: true}))
 	require.Len(t, look(on), 3)
-	failure := <-told
+	failure := <-reports
 	require.Contains(t, failure, "false Error encountered setting password for user [bob]: ")
 	require.Contains(t, failure, "no such user")
 	require.NotContains(t, failure, "hunter2")
@@ -132,21 +133,21 @@ func TestTheAgentSetsThem(t *testing.T) {
 			`"execute":"guest-ssh-add-authorized-keys"}`,
 		`{"arguments":{"crypted":false,"password":"aHVudGVyMg==","username":"bob"},"execute":"guest-set-user-password"}`,
 	}, look(on), "what failed is tried again")
-	require.Equal(t, "true ", <-told)
+	require.Equal(t, "true ", <-reports)
 	require.Empty(t, look(on), "nothing has changed")
 
 	put(t, filepath.Join(dir, "two", "key"), "")
 	require.Contains(t, look(on)[1], `"keys":["ssh-rsa A","ssh-rsa B","ssh-rsa C"]`)
 	require.Empty(t, look(credentials.State{Running: true}))
-	require.Equal(t, "false Guest agent is offline", <-told)
+	require.Equal(t, "false Guest agent is offline", <-reports)
 	require.Len(t, look(on), 3, "another system may have booted")
-	require.Equal(t, "true ", <-told)
+	require.Equal(t, "true ", <-reports)
 	stop()
 	<-ended
-	require.Empty(t, told)
+	require.Empty(t, reports)
 }
 
-func TestNothingIsDoneForCloudInit(t *testing.T) {
+func TestIgnoresCredentialsOfCloudInit(t *testing.T) {
 	var all []v1.AccessCredential
 	require.NoError(t, json.Unmarshal([]byte(spec), &all))
 	credentials.NewSyncer(all[2:3], "", nil, credentials.KubeVirtIntervals(), nil, nil, zerolog.Nop()).Run(t.Context())

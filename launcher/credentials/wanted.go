@@ -10,13 +10,13 @@ import (
 	"github.com/virtflow/virtflow/launcher/iso"
 )
 
-// Wanted is what the guest's users are to have.
+// Wanted has the keys and passwords that the guest's users must have.
 type Wanted struct {
 	Keys      map[string][]string // SSH public keys by user
 	Passwords map[string]string   // by user
 }
 
-// ByAgent are the credentials that the guest's agent sets.
+// ByAgent returns the credentials that the guest's agent sets.
 func ByAgent(all []v1.AccessCredential) (keys, passwords []v1.AccessCredential) {
 	for _, c := range all {
 		switch {
@@ -33,23 +33,23 @@ func ByAgent(all []v1.AccessCredential) (keys, passwords []v1.AccessCredential) 
 	return keys, passwords
 }
 
-// Read reads the credentials from the folder with the Secrets, each in a folder of its name: a file's lines are keys,
-// or its name is a user and its content the password.
+// Read reads the credentials from the folder with the Secrets, each in a folder of its name. For keys, a file's lines
+// are keys; for passwords, its name is a user and its content the password.
 func Read(all []v1.AccessCredential, folder string) (Wanted, error) {
 	keys, passwords := ByAgent(all)
 	w := Wanted{Keys: map[string][]string{}, Passwords: map[string]string{}}
 	for _, c := range keys {
-		files, err := secret(folder, c.SSHPublicKey.Source.Secret.SecretName)
+		files, err := readSecret(folder, c.SSHPublicKey.Source.Secret.SecretName)
 		if err != nil {
 			return Wanted{}, err
 		}
 		for _, user := range c.SSHPublicKey.PropagationMethod.QemuGuestAgent.Users {
-			// A user of whom no Secret has a key is to have none.
-			w.Keys[user] = append(w.Keys[user], lines(files)...)
+			// A user without a key in any Secret must have none.
+			w.Keys[user] = append(w.Keys[user], keyLines(files)...)
 		}
 	}
 	for _, c := range passwords {
-		files, err := secret(folder, c.UserPassword.Source.Secret.SecretName)
+		files, err := readSecret(folder, c.UserPassword.Source.Secret.SecretName)
 		if err != nil {
 			return Wanted{}, err
 		}
@@ -62,7 +62,8 @@ func Read(all []v1.AccessCredential, folder string) (Wanted, error) {
 	return w, nil
 }
 
-func secret(folder, name string) ([]iso.File, error) {
+// readSecret reads the files of a Secret's volume.
+func readSecret(folder, name string) ([]iso.File, error) {
 	files, err := iso.Folder(filepath.Join(folder, name))
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
@@ -70,7 +71,8 @@ func secret(folder, name string) ([]iso.File, error) {
 	return files, nil
 }
 
-func lines(files []iso.File) []string {
+// keyLines returns the SSH keys in files, one for each line that is not empty.
+func keyLines(files []iso.File) []string {
 	out := []string{}
 	for _, f := range files {
 		for line := range strings.Lines(string(f.Data)) {

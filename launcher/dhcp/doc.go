@@ -1,3 +1,3 @@
-// Package dhcp has the DHCP and DHCPv6 servers for one guest: each hands out the one address that the node's worker has
-// made rules for, with the pod's resolver settings, on the bridge inside the pod's network namespace.
+// Package dhcp has the DHCP and DHCPv6 servers for one guest. Each assigns the one address for which the node worker
+// has made rules, with the pod's resolver settings, on the bridge inside the pod's network namespace.
 package dhcp

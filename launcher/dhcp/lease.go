@@ -11,23 +11,23 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// leaseTime is KubeVirt's "infinite": the address is the guest's as long as the pod lives.
+// leaseTime is KubeVirt's "infinite": the guest keeps the address for as long as the pod lives.
 const leaseTime = 999 * 24 * time.Hour
 
-// firstPrivateOption and lastPrivateOption bound the options that RFC 3942 leaves to sites, and a VMI may set.
+// firstPrivateOption and lastPrivateOption bound the site-specific options (RFC 3942), which a VMI may set.
 const (
 	firstPrivateOption = 224
 	lastPrivateOption  = 254
 )
 
-// Lease is what the guest is told.
+// Lease has what the guest gets by DHCP.
 type Lease struct {
 	Interface string // that the server listens on
 	MAC       net.HardwareAddr
 	Address   net.IPNet // the guest's, with its network's mask
-	// Server is the server's own address. Gateway is that of the default route; nil: there is none.
+	// Server is the server's own address. Gateway is that of the default route; nil if there is none.
 	Server, Gateway net.IP
-	// Routes besides the default route; a gateway of none (0.0.0.0) is on the link.
+	// Routes besides the default route; one with gateway 0.0.0.0 is on the link.
 	Routes   []*dhcpv4.Route
 	MTU      int
 	Hostname string
@@ -36,14 +36,14 @@ type Lease struct {
 	Options  *v1.DHCPOptions
 }
 
-// Reply answers a guest's message; nil: nothing is to be said. Only the guest's own address is served, so that nothing
-// else on the bridge takes its lease.
+// Reply returns the answer to a guest's message; nil if there is none. It serves only the guest's own MAC, so that no
+// other device on the bridge gets its lease.
 func Reply(l Lease, request *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	if request.OpCode != dhcpv4.OpcodeBootRequest || request.ClientHWAddr.String() != l.MAC.String() {
 		return nil, nil
 	}
 	var kind dhcpv4.MessageType
-	switch request.MessageType() { //nolint:exhaustive // a server answers these only
+	switch request.MessageType() {
 	case dhcpv4.MessageTypeDiscover:
 		kind = dhcpv4.MessageTypeOffer
 	case dhcpv4.MessageTypeRequest:
@@ -54,9 +54,10 @@ func Reply(l Lease, request *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 		return nil, nil
 	}
 	if id := request.ServerIdentifier(); id != nil && !id.Equal(l.Server) {
-		return nil, nil // the guest chose another server
+		return nil, nil // the guest has chosen another server
 	}
-	if wanted := requested(request); kind == dhcpv4.MessageTypeAck && wanted != nil && !wanted.Equal(l.Address.IP) {
+	wanted := requestedAddress(request)
+	if kind == dhcpv4.MessageTypeAck && wanted != nil && !wanted.Equal(l.Address.IP) {
 		reply, err := dhcpv4.NewReplyFromRequest(request,
 			dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(l.Server)))
 		if err != nil {
@@ -76,7 +77,8 @@ func Reply(l Lease, request *dhcpv4.DHCPv4) (*dhcpv4.DHCPv4, error) {
 	return reply, nil
 }
 
-func requested(request *dhcpv4.DHCPv4) net.IP {
+// requestedAddress returns the address that a client asks for, or has; nil: neither.
+func requestedAddress(request *dhcpv4.DHCPv4) net.IP {
 	if ip := request.RequestedIPAddress(); ip != nil && !ip.IsUnspecified() {
 		return ip
 	}
@@ -102,7 +104,8 @@ func (l Lease) options() []dhcpv4.Option {
 		out = append(out, dhcpv4.OptDNS(l.DNS...))
 	}
 	if l.MTU > 0 {
-		out = append(out, dhcpv4.OptGeneric(dhcpv4.OptionInterfaceMTU, []byte{byte(l.MTU >> 8), byte(l.MTU)})) //nolint:gosec // 16 bits by protocol
+		mtu := []byte{byte(l.MTU >> 8), byte(l.MTU)} // 16 bits by protocol
+		out = append(out, dhcpv4.OptGeneric(dhcpv4.OptionInterfaceMTU, mtu))
 	}
 	if l.Hostname != "" {
 		out = append(out, dhcpv4.OptHostName(l.Hostname))
@@ -113,8 +116,8 @@ func (l Lease) options() []dhcpv4.Option {
 	return append(out, l.private()...)
 }
 
-// routes are those of option 121 (RFC 3442). A client that gets it looks at the router no more, so that the default
-// route is among them; and a gateway outside of the guest's network needs a route of its own.
+// routes returns the routes of option 121 (RFC 3442). A client that gets it ignores the router option, so the default
+// route is among them. A gateway outside the guest's network needs a route of its own.
 func (l Lease) routes() []*dhcpv4.Route {
 	outside := l.Gateway != nil && !l.Address.Contains(l.Gateway)
 	if len(l.Routes) == 0 && !outside {

@@ -9,23 +9,23 @@ import (
 	"github.com/insomniacslk/dhcp/rfc1035label"
 )
 
-// Lease6 is what the guest is told by DHCPv6. That has no word for a default route: as with KubeVirt the guest's own
-// network data has to name it.
+// Lease6 has what the guest gets by DHCPv6, which has no option for a default route: as with KubeVirt, the guest's own
+// network data must have it.
 type Lease6 struct {
 	Interface string // that the server listens on
-	// Server is the MAC that it is known by.
+	// Server is the MAC that identifies the server.
 	Server  net.HardwareAddr
 	Address net.IP
 	DNS     []net.IP
 	Search  []string
 }
 
-// Reply6 answers a guest's message; nil: nothing is to be said. Whoever asks on the bridge gets the one address: behind
-// masquerade nobody but the guest is there, and a guest may name itself as it likes (RFC 8415, section 11).
+// Reply6 returns the answer to a guest's message; nil if there is none. Every client on the bridge gets the one
+// address: behind masquerade the guest is the only one, and may identify itself as it likes (RFC 8415, section 11).
 func Reply6(l Lease6, request *dhcpv6.Message) (*dhcpv6.Message, error) {
 	server := &dhcpv6.DUIDLL{HWType: iana.HWTypeEthernet, LinkLayerAddr: l.Server}
 	if id := request.Options.ServerID(); id != nil && !id.Equal(server) {
-		return nil, nil // the guest chose another server
+		return nil, nil // the guest has chosen another server
 	}
 	modifiers := []dhcpv6.Modifier{dhcpv6.WithServerID(server)}
 	if ia := request.Options.OneIANA(); ia != nil {
@@ -41,7 +41,7 @@ func Reply6(l Lease6, request *dhcpv6.Message) (*dhcpv6.Message, error) {
 	}
 	var reply *dhcpv6.Message
 	var err error
-	switch request.MessageType { //nolint:exhaustive // a server answers these only
+	switch request.MessageType {
 	case dhcpv6.MessageTypeSolicit:
 		if request.GetOneOption(dhcpv6.OptionRapidCommit) != nil {
 			reply, err = dhcpv6.NewReplyFromMessage(request, append(modifiers, dhcpv6.WithRapidCommit)...)

@@ -18,9 +18,9 @@ func lease6() dhcp.Lease6 {
 	}
 }
 
-var mac = net.HardwareAddr{2, 0, 0, 0, 0, 1} //nolint:gochecknoglobals // constant
+var mac = net.HardwareAddr{2, 0, 0, 0, 0, 1}
 
-func TestTheGuestGetsItsIPv6Address(t *testing.T) {
+func TestGuestGetsItsIPv6Address(t *testing.T) {
 	solicit, err := dhcpv6.NewSolicit(mac)
 	require.NoError(t, err)
 	advertise, err := dhcp.Reply6(lease6(), solicit)
@@ -40,7 +40,7 @@ func TestTheGuestGetsItsIPv6Address(t *testing.T) {
 	require.Equal(t, []string{"default.svc.cluster.local"}, reply.Options.DomainSearchList().Labels)
 }
 
-func TestAtOnce(t *testing.T) {
+func TestRapidCommit(t *testing.T) {
 	solicit, err := dhcpv6.NewSolicit(mac, dhcpv6.WithRapidCommit)
 	require.NoError(t, err)
 	reply, err := dhcp.Reply6(lease6(), solicit)
@@ -49,7 +49,7 @@ func TestAtOnce(t *testing.T) {
 	require.NotNil(t, reply.GetOneOption(dhcpv6.OptionRapidCommit))
 }
 
-func TestAnotherServerIsMeant(t *testing.T) {
+func TestIgnoresMessageForAnotherServer(t *testing.T) {
 	solicit, err := dhcpv6.NewSolicit(mac)
 	require.NoError(t, err)
 	other := lease6()

@@ -49,8 +49,8 @@ func TestDiscoverIsOffered(t *testing.T) {
 	require.Equal(t, dhcpv4.MessageTypeAck, ack.MessageType())
 }
 
-// TestRoutes: a client that is told of routes looks at the router no more, and a gateway outside of the guest's network
-// is on the link.
+// TestRoutes: a client that gets routes ignores the router option, and a gateway outside the guest's network is on the
+// link.
 func TestRoutes(t *testing.T) {
 	_, far, err := net.ParseCIDR("203.0.113.0/24")
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-func TestOthersAreNotServed(t *testing.T) {
+func TestIgnoresOtherClients(t *testing.T) {
 	l := lease(t)
 	other, err := dhcpv4.NewDiscovery(net.HardwareAddr{2, 0, 0, 0, 0, 9})
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestOthersAreNotServed(t *testing.T) {
 	require.Nil(t, reply)
 }
 
-func TestAnotherAddressIsRefused(t *testing.T) {
+func TestRefusesAnotherAddress(t *testing.T) {
 	l := lease(t)
 	request, err := dhcpv4.New(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithHwAddr(l.MAC),
 		dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.IPv4(192, 0, 2, 7))))

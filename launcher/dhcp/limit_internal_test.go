@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// flood is a connection on which something always lies ready.
+// flood is a connection that always has a message to read.
 type flood struct {
 	net.PacketConn
 	read int
@@ -21,13 +21,13 @@ func (f *flood) ReadFrom([]byte) (int, net.Addr, error) {
 	return 0, nil, nil
 }
 
-// TestAFloodIsReadSlowly, for as long as the guest floods.
-func TestAFloodIsReadSlowly(t *testing.T) {
+// TestLimitsFlood: the limit holds as long as the guest floods.
+func TestLimitsFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		f := &flood{}
-		l := limit(ctx, f)
+		l := limitRate(ctx, f)
 		for err := error(nil); err == nil; {
 			_, _, err = l.ReadFrom(nil)
 		}

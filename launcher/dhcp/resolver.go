@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Resolver reads a resolv.conf: the name servers of each family, and the search domains.
+// Resolver parses a resolv.conf and returns the name servers of each family, and the search domains.
 func Resolver(conf string) (servers, servers6 []net.IP, search []string) {
 	for line := range strings.Lines(conf) {
 		fields := strings.Fields(line)

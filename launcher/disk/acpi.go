@@ -9,8 +9,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// ACPITables finds the tables of firmware.acpi: slic.bin and msdm.bin, as KubeVirt names them, in the Secrets of the
-// volumes that it names, which lie under dir. Errors are *Error.
+// ACPITables finds the tables of firmware.acpi in the Secrets of the volumes that it names, under dir. Their keys are
+// KubeVirt's: slic.bin and msdm.bin. Errors are *Error.
 func ACPITables(vmi *v1.VirtualMachineInstance, dir string) (domain.ACPITables, error) {
 	var out domain.ACPITables
 	f := vmi.Spec.Domain.Firmware
@@ -26,7 +26,7 @@ func ACPITables(vmi *v1.VirtualMachineInstance, dir string) (domain.ACPITables, 
 		}
 		path := filepath.Join(dir, table.volume, table.key)
 		if _, err := os.Stat(path); err != nil {
-			return out, failed(table.volume, "its Secret has no %s, which firmware.acpi asks for", table.key)
+			return out, volumeError(table.volume, "its Secret has no key %s, which firmware.acpi requires", table.key)
 		}
 		*table.to = path
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// TestACPITables are the keys that KubeVirt looks for; a Secret without its key is named.
-func TestACPITables(t *testing.T) {
+// TestCPITables: the keys are KubeVirt's, and an error names a Secret without its key.
+func TestCPITables(t *testing.T) {
 	vmi, dir := &v1.VirtualMachineInstance{}, t.TempDir()
 	tables, err := disk.ACPITables(vmi, dir)
 	require.NoError(t, err)

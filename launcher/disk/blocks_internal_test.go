@@ -13,7 +13,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-func TestBlocksOfAFile(t *testing.T) {
+func TestBlocksOfFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "disk.img")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	var s unix.Statfs_t
@@ -23,12 +23,12 @@ func TestBlocksOfAFile(t *testing.T) {
 	size := uint(s.Bsize)
 	require.Equal(t, domain.Blocks{Logical: size, Physical: size, Discard: size}, got)
 	_, err = blocks(domain.Volume{Path: file, Block: true})
-	require.ErrorContains(t, err, "the size of its blocks", "a file is no device")
+	require.ErrorContains(t, err, "the block size of", "a file is no device")
 	_, err = blocks(domain.Volume{Path: file + "-absent"})
 	require.Error(t, err)
 }
 
-func TestWhatADeviceSaysIsMended(t *testing.T) {
+func TestCorrectsSizesOfDevice(t *testing.T) {
 	for name, c := range map[string]struct {
 		logical, physical, discard uint
 		want                       domain.Blocks
@@ -39,20 +39,20 @@ func TestWhatADeviceSaysIsMended(t *testing.T) {
 		"no physical size":      {512, 0, 0, domain.Blocks{Logical: 512, Physical: 512}},
 		"discards parts of one": {4096, 4096, 512, domain.Blocks{Logical: 4096, Physical: 4096, Discard: 4096}},
 	} {
-		got, err := sound(c.logical, c.physical, c.discard)
+		got, err := correctSizes(c.logical, c.physical, c.discard)
 		require.NoError(t, err, name)
 		require.Equal(t, c.want, got, name)
 	}
-	_, err := sound(0, 0, 0)
+	_, err := correctSizes(0, 0, 0)
 	require.Error(t, err)
 }
 
-func TestWhoseBlocksAreMatched(t *testing.T) {
+func TestMatchesBlocks(t *testing.T) {
 	vmi := &v1.VirtualMachineInstance{}
 	require.NoError(t, json.Unmarshal([]byte(`{"domain":{"devices":{"disks":[{"name":"a","blockSize":{"matchVolume":{}}},
 		{"name":"b","blockSize":{"matchVolume":{"enabled":false}}},{"name":"c","blockSize":{"custom":{"logical":512}}},
 		{"name":"d"}]}}}`), &vmi.Spec))
 	for name, want := range map[string]bool{"a": true, "b": false, "c": false, "d": false, "e": false} {
-		require.Equal(t, want, matched(vmi, name), name)
+		require.Equal(t, want, matchesBlocks(vmi, name), name)
 	}
 }

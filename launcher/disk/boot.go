@@ -8,11 +8,12 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// bootVolume is how errors name the image of firmware.kernelBoot.
+// bootVolume names the image of firmware.kernelBoot in errors.
 const bootVolume = "kernel-boot"
 
 // Boot finds the kernel and the initial RAM disk that the firmware starts, in the image of firmware.kernelBoot, which
-// is mounted at dir; nothing where there is none. Like that of a containerDisk it is its author's.
+// is mounted at dir. Without that image it returns a zero Boot. As with a containerDisk, the image's author controls
+// its content.
 func Boot(vmi *v1.VirtualMachineInstance, dir string) (domain.Boot, error) {
 	var out domain.Boot
 	f := vmi.Spec.Domain.Firmware
@@ -21,9 +22,9 @@ func Boot(vmi *v1.VirtualMachineInstance, dir string) (domain.Boot, error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return out, failed(bootVolume, "the image is not mounted: %v", err)
+		return out, volumeError(bootVolume, "the image is not mounted: %v", err)
 	}
-	defer root.Close() //nolint:errcheck // only read from
+	defer root.Close()
 	for name, path := range map[string]*string{
 		f.KernelBoot.Container.KernelPath: &out.Kernel, f.KernelBoot.Container.InitrdPath: &out.Initrd,
 	} {

@@ -11,7 +11,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-func TestAKernelIsFoundInItsImageAndNowhereElse(t *testing.T) {
+func TestFindsKernelOnlyInItsImage(t *testing.T) {
 	dir := t.TempDir()
 	for _, file := range []string{"image/boot/vmlinuz", "image/initrd", "secret"} {
 		write(t, filepath.Join(dir, file))

@@ -20,7 +20,7 @@ import (
 
 const mebibyte = 1 << 20
 
-// claimed is an instance with one claim, of which the status says that.
+// claimed is an instance with one PVC, with these facts in its status.
 func claimed(t *testing.T, volume, info string) *v1.VirtualMachineInstance {
 	t.Helper()
 	v := vmi(t, `{"domain":{"devices":{"disks":[{"name":"data"}]}},"volumes":[{"name":"data",`+volume+`}]}`)
@@ -37,7 +37,7 @@ const (
 	ofSize = `{"requests":{"storage":"10M"},"capacity":{"storage":"20Mi"}}`
 )
 
-// onClaim makes what is behind a claim that has these files.
+// onClaim makes the disk of a PVC that has these files.
 func onClaim(
 	t *testing.T, v *v1.VirtualMachineInstance, received bool, prepare func(dir string),
 ) (domain.Volume, error) {
@@ -69,8 +69,8 @@ func onClaimWithin(
 	return made["data"], err
 }
 
-// TestTheFileOfAClaim is made sparse, of the size that was asked for in whole MiB, once.
-func TestTheFileOfAClaim(t *testing.T) {
+// TestFileOfClaim: the file on a PVC is created once, sparse, with the requested size in whole MiB.
+func TestFileOfClaim(t *testing.T) {
 	made, err := onClaim(t, claimed(t, aClaim, ofSize), false, nil)
 	require.NoError(t, err)
 	require.Equal(t, int64(9*mebibyte), made.Size)
@@ -99,7 +99,7 @@ func TestTheFileOfAClaim(t *testing.T) {
 
 	made, err = onClaim(t, claimed(t, aClaim, ofSize), false, there(""))
 	require.NoError(t, err)
-	require.Equal(t, int64(9*mebibyte), made.Size, "whoever made it was killed before it had a size")
+	require.Equal(t, int64(9*mebibyte), made.Size, "the process that made it was killed before it had a size")
 
 	made, err = onClaim(t, claimed(t, `"persistentVolumeClaim":{"claimName":"c","readOnly":true}`, ofSize), false,
 		there("image"))
@@ -116,9 +116,9 @@ func TestTheFileOfAClaim(t *testing.T) {
 	require.False(t, made.ReadOnly)
 }
 
-// TestAClaimThatHasGrown: its file is enlarged when the guest starts, less what the file system takes, and never made
-// smaller.
-func TestAClaimThatHasGrown(t *testing.T) {
+// TestGrowsFileOfGrownClaim: the file grows when the guest starts, to the PVC's size less the file system's overhead,
+// and never shrinks.
+func TestGrowsFileOfGrownClaim(t *testing.T) {
 	const info = `{"requests":{"storage":"100Mi"},"capacity":{"storage":"40Mi"},"filesystemOverhead":"0.055"`
 	for name, c := range map[string]struct {
 		volume, info string
@@ -158,7 +158,7 @@ func TestAClaimThatHasGrown(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithAClaim(t *testing.T) {
+func TestNamesProblemOfClaim(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	require.NoError(t, os.WriteFile(outside, []byte("secret"), 0o600))
 	for want, c := range map[string]struct {
@@ -166,8 +166,8 @@ func TestWhatIsWrongWithAClaim(t *testing.T) {
 		received     bool
 		prepare      func(dir string)
 	}{
-		"nothing is known of its PersistentVolumeClaim": {},
-		"the size for volume data is too low":           {info: `{"requests":{"storage":"1M"}}`},
+		"no facts about its PersistentVolumeClaim": {},
+		"the size for volume data is too low":      {info: `{"requests":{"storage":"1M"}}`},
 		"not enough space, demanded size 1152921504606846976 B is bigger than available space": {
 			info: `{"requests":{"storage":"1Ei"}}`},
 		"disk.img is not a regular file": {info: ofSize, prepare: func(dir string) {
@@ -176,7 +176,7 @@ func TestWhatIsWrongWithAClaim(t *testing.T) {
 		"its file system cannot be opened: no such file or directory": {info: ofSize, prepare: func(dir string) {
 			require.NoError(t, os.Remove(filepath.Join(dir, "claims/data")))
 		}},
-		"there is no disk.img on it": {info: ofSize, received: true},
+		"its file system has no disk.img": {info: ofSize, received: true},
 		"its device: no such file or directory": {
 			info: `{"volumeMode":"Block","requests":{"storage":"10Mi"}}`},
 		"data is not a block device": {info: `{"volumeMode":"Block"}`, prepare: func(dir string) {
@@ -197,12 +197,12 @@ func TestWhatIsWrongWithAClaim(t *testing.T) {
 		`"persistentVolumeClaim":{"claimName":"c","readOnly":true}`, `"ephemeral":{"persistentVolumeClaim":{"claimName":"c"}}`,
 	} {
 		_, err := onClaim(t, claimed(t, volume, ofSize), false, nil)
-		require.ErrorContains(t, err, "there is no disk.img on it", "nothing is made where nothing is to be written")
+		require.ErrorContains(t, err, "its file system has no disk.img", "nothing is made where nothing is to be written")
 	}
 }
 
-// TestALittleLessSpaceIsTaken: file systems need some of what they were asked for themselves.
-func TestALittleLessSpaceIsTaken(t *testing.T) {
+// TestToleratesLittleLessSpace: file systems need some of the requested space themselves.
+func TestToleratesLittleLessSpace(t *testing.T) {
 	of100 := disk.Volume{Name: "data", Path: "/claims/data/disk.img", Size: 100 * mebibyte}
 	for free, want := range map[int64]int64{
 		100 * mebibyte: 100, 99*mebibyte + 5: 99, 90 * mebibyte: 90, 89 * mebibyte: 0,
@@ -217,25 +217,26 @@ func TestALittleLessSpaceIsTaken(t *testing.T) {
 	require.ErrorContains(t, err, "not enough space", "a disk without any")
 }
 
-// TestWhatIsKeptFreeBesideAFile is said by the cluster's configuration.
-func TestWhatIsKeptFreeBesideAFile(t *testing.T) {
+// TestKeepsReserveFree: the reserve of the cluster's configuration stays free.
+func TestKeepsReserveFree(t *testing.T) {
 	limits := hardware.Default().Disks
 	limits.Reserve = math.MaxInt64 / 2
 	_, err := onClaimWithin(t, limits, claimed(t, aClaim, ofSize), false, nil)
 	require.ErrorContains(t, err, "not enough space")
 }
 
-// TestADeviceThatIsNotGivenYet is tried again; who may open a file, and what a device's rules refuse, stays as it is.
-func TestADeviceThatIsNotGivenYet(t *testing.T) {
+// TestRetriesDeviceThatIsNotGivenYet: the permissions of a file, and a refusal by the device rules of the cgroup, are
+// permanent.
+func TestRetriesDeviceThatIsNotGivenYet(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind   disk.Kind
 		err    error
 		passes bool
 	}{
-		"another's device":    {disk.ClaimDevice, unix.EACCES, true},
-		"no device of theirs": {disk.ClaimDevice, unix.EPERM, false},
-		"a read-only device":  {disk.ClaimDevice, unix.EROFS, false},
-		"another's file":      {disk.ClaimFile, unix.EACCES, false},
+		"another user's device": {disk.ClaimDevice, unix.EACCES, true},
+		"not a pod's device":    {disk.ClaimDevice, unix.EPERM, false},
+		"a read-only device":    {disk.ClaimDevice, unix.EROFS, false},
+		"another user's file":   {disk.ClaimFile, unix.EACCES, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := disk.NotOpened(disk.Volume{Name: "data", Kind: c.kind},

@@ -36,7 +36,7 @@ func fakeQemuImg(t *testing.T, info string) program {
 	script := "#!/bin/sh\necho \"$@\" >> " + dir + "/calls\n[ \"$1\" = info ] && { echo '" + info +
 		"'; exit; }\nfor last; do :; done\n" +
 		"case \"$last\" in */*) : > \"$last\";; *) eval f=\\${$(($#-1))}; : > \"$f\";; esac\n"
-	require.NoError(t, os.WriteFile(p.path, []byte(script), 0o700)) //nolint:gosec // it is run
+	require.NoError(t, os.WriteFile(p.path, []byte(script), 0o700))
 	return p
 }
 
@@ -67,12 +67,12 @@ func write(t *testing.T, path string) {
 	require.NoError(t, os.WriteFile(path, []byte("data"), 0o600))
 }
 
-// TestLookingAtAnImageIsLimited: the program sees the limit of memory that the configuration says.
-func TestLookingAtAnImageIsLimited(t *testing.T) {
+// TestLimitsMemoryOfQemuImg: the program runs with the memory limit of the configuration.
+func TestLimitsMemoryOfQemuImg(t *testing.T) {
 	img := program{path: filepath.Join(t.TempDir(), "qemu-img")}
 	const script = "#!/bin/sh\nuntil [ \"$(ulimit -v)\" != unlimited ]; do sleep 0.01; done\n" +
 		"echo \"{\\\"format\\\":\\\"$(ulimit -v) KiB\\\"}\"\n"
-	require.NoError(t, os.WriteFile(img.path, []byte(script), 0o700)) //nolint:gosec // it is run
+	require.NoError(t, os.WriteFile(img.path, []byte(script), 0o700))
 	at, v := directories(t), vmi(t, containerDisk)
 	write(t, filepath.Join(at.Images, "root", "disk", "disk.img"))
 	plan, err := disk.Plan(v, at)
@@ -83,7 +83,8 @@ func TestLookingAtAnImageIsLimited(t *testing.T) {
 	require.ErrorContains(t, err, "unsupported image format: 1048576 KiB")
 }
 
-const containerDisk = `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x"}},{"name":"unused","emptyDisk":{"capacity":"0"}}]}`
+const containerDisk = `{"domain":{"devices":{"disks":[{"name":"root"}]}},
+	"volumes":[{"name":"root","containerDisk":{"image":"x"}},{"name":"unused","emptyDisk":{"capacity":"0"}}]}`
 
 func prepare(t *testing.T, at disk.Directories, spec, info string) (path string, err error) {
 	t.Helper()
@@ -119,11 +120,17 @@ func TestContainerDiskMistakes(t *testing.T) {
 			info: `{"format":"qcow2","format-specific":{"type":"qcow2","data":{"data-file":"/etc/passwd"}}}`,
 			want: "expected no data file, but found /etc/passwd"},
 		"not the path": {files: []string{"disk/a"},
-			spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/b"}}]}`, want: "no file found at path /b"},
+			spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},
+				"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/b"}}]}`,
+			want: "no file found at path /b"},
 		"path leaves it": {files: []string{"disk/a"},
-			spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/../../../etc/passwd"}}]}`, want: "no file found at path /etc/passwd"},
+			spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},
+				"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/../../../etc/passwd"}}]}`,
+			want: "no file found at path /etc/passwd"},
 		"path is a folder": {files: []string{"disk/a"},
-			spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/disk"}}]}`, want: "not a regular file"},
+			spec: `{"domain":{"devices":{"disks":[{"name":"root"}]}},
+				"volumes":[{"name":"root","containerDisk":{"image":"x","path":"/disk"}}]}`,
+			want: "not a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := directories(t)
@@ -145,7 +152,7 @@ func TestContainerDiskMistakes(t *testing.T) {
 	}
 }
 
-func TestALinkOutOfAContainerDiskIsRefused(t *testing.T) {
+func TestRefusesLinkOutOfContainerDisk(t *testing.T) {
 	at := directories(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(at.Images, "root", "disk"), 0o700))
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(at.Images, "root", "disk", "disk.img")))
@@ -154,7 +161,7 @@ func TestALinkOutOfAContainerDiskIsRefused(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 }
 
-func TestWhatWasMadeIsKept(t *testing.T) {
+func TestKeepsExistingFiles(t *testing.T) {
 	at := directories(t)
 	write(t, filepath.Join(at.Images, "root", "disk", "disk.img"))
 	path, err := prepare(t, at, containerDisk, `{"format":"raw","virtual-size":7}`)
@@ -168,7 +175,7 @@ func TestWhatWasMadeIsKept(t *testing.T) {
 	require.Equal(t, "written by the guest", string(b))
 }
 
-func TestCloudInitDataOfAUsersSecret(t *testing.T) {
+func TestCloudInitDataOfUsersSecret(t *testing.T) {
 	for _, keys := range [][]string{{"userdata", "networkdata"}, {"userData", "networkData"}, {"userData"},
 		{"networkData"}} {
 		at := directories(t)
@@ -195,8 +202,9 @@ func TestCloudInitDataOfAUsersSecret(t *testing.T) {
 	}
 }
 
-// A Secret with user data may have a key named networkdata all the same: it is not what was named for that.
-func TestInlineDataIsNotMixedWithASecretOfAnotherUse(t *testing.T) {
+// A Secret with user data may have a key named networkdata as well: it is ignored, because the VMI does not name the
+// Secret for that.
+func TestIgnoresNetworkDataInUserDataSecret(t *testing.T) {
 	at := directories(t)
 	for path, content := range map[string]string{
 		filepath.Join(at.UserData, "c", "userdata"): "user's", filepath.Join(at.UserData, "c", "networkdata"): "wrong",
@@ -206,7 +214,8 @@ func TestInlineDataIsNotMixedWithASecretOfAnotherUse(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte("content: "+content), 0o600))
 	}
 	path, err := prepare(t, at,
-		`{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{"secretRef":{"name":"u"},"networkData":"inline"}}]}`, "")
+		`{"domain":{"devices":{"disks":[{"name":"c"}]}},
+			"volumes":[{"name":"c","cloudInitNoCloud":{"secretRef":{"name":"u"},"networkData":"inline"}}]}`, "")
 	require.NoError(t, err)
 	iso, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -216,15 +225,20 @@ func TestInlineDataIsNotMixedWithASecretOfAnotherUse(t *testing.T) {
 }
 
 func TestOtherMistakes(t *testing.T) {
-	for spec, want := range map[string]string{
-		`{"domain":{"devices":{"disks":[{"name":"e"}]}},"volumes":[{"name":"e","emptyDisk":{"capacity":"1000"}}]}`:                                       "the size for volume e is too low",
-		`{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{}}]}`:                                                 "userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source",
-		`{"domain":{"devices":{"disks":[{"name":"p"}]}},"volumes":[{"name":"p","hostDisk":{"path":"/x","type":"Disk"}}]}`:                                "not supported yet",
-		`{"domain":{"devices":{"disks":[{"name":"a"},{"name":"b"}]}},"volumes":[{"name":"a","cloudInitNoCloud":{}},{"name":"b","cloudInitNoCloud":{}}]}`: "one cloud-init volume",
+	for _, c := range []struct{ spec, want string }{
+		{`{"domain":{"devices":{"disks":[{"name":"e"}]}},"volumes":[{"name":"e","emptyDisk":{"capacity":"1000"}}]}`,
+			"the size for volume e is too low"},
+		{`{"domain":{"devices":{"disks":[{"name":"c"}]}},"volumes":[{"name":"c","cloudInitNoCloud":{}}]}`,
+			"userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source"},
+		{`{"domain":{"devices":{"disks":[{"name":"p"}]}},
+			"volumes":[{"name":"p","hostDisk":{"path":"/x","type":"Disk"}}]}`, "not supported yet"},
+		{`{"domain":{"devices":{"disks":[{"name":"a"},{"name":"b"}]}},
+			"volumes":[{"name":"a","cloudInitNoCloud":{}},{"name":"b","cloudInitNoCloud":{}}]}`,
+			"only one cloud-init volume"},
 	} {
-		_, err := prepare(t, directories(t), spec, "")
+		_, err := prepare(t, directories(t), c.spec, "")
 		var wrong *disk.Error
-		require.ErrorAs(t, err, &wrong, spec)
-		require.ErrorContains(t, err, want)
+		require.ErrorAs(t, err, &wrong, c.spec)
+		require.ErrorContains(t, err, c.want)
 	}
 }

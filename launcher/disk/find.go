@@ -8,59 +8,60 @@ import (
 	"strings"
 )
 
-// imageFolder is where a containerDisk keeps its image unless its path says otherwise.
+// imageFolder is the directory with the image of a containerDisk whose spec has no path.
 const imageFolder = "disk"
 
-// find returns the path of a containerDisk's image. The image's author controls what is beneath the volume's source, so
-// nothing outside of it is reached through links.
+// find returns the path of a containerDisk's image. The image's author controls the content of the volume's source, so
+// the image must not lead outside it through links.
 func find(v Volume) (string, error) {
 	root, err := os.OpenRoot(v.Source)
 	if err != nil {
-		return "", failed(v.Name, "the image is not mounted: %v", err)
+		return "", volumeError(v.Name, "the image is not mounted: %v", err)
 	}
-	defer root.Close() //nolint:errcheck // only read from
+	defer root.Close()
 	if v.File != "" {
 		return within(root, v.Name, v.File)
 	}
-	file, err := single(root, v.Name)
+	file, err := singleImage(root, v.Name)
 	if err != nil {
 		return "", err
 	}
 	return within(root, v.Name, file)
 }
 
-// within is the path of a regular file beneath a volume's source.
+// within returns the path of a regular file beneath a volume's source.
 func within(root *os.Root, volume, name string) (string, error) {
 	file := strings.TrimPrefix(filepath.Clean("/"+name), "/")
 	info, err := root.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", failed(volume, "no file found at path /%s, no disk present", file)
+		return "", volumeError(volume, "no file found at path /%s, no disk present", file)
 	}
 	if err != nil {
-		return "", failed(volume, "/%s: %v", file, err)
+		return "", volumeError(volume, "/%s: %v", file, err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", failed(volume, "/%s is not a regular file", file)
+		return "", volumeError(volume, "/%s is not a regular file", file)
 	}
 	return filepath.Join(root.Name(), file), nil
 }
 
-func single(root *os.Root, volume string) (string, error) {
+// singleImage returns the path of the only file in a containerDisk's image folder.
+func singleImage(root *os.Root, volume string) (string, error) {
 	dir, err := root.Open(imageFolder)
 	if err != nil {
-		return "", failed(volume, "no file found in folder /%s, no disk present", imageFolder)
+		return "", volumeError(volume, "no file found in folder /%s, no disk present", imageFolder)
 	}
-	defer dir.Close() //nolint:errcheck // only read from
+	defer dir.Close()
 	entries, err := dir.ReadDir(-1)
 	if err != nil {
-		return "", failed(volume, "folder /%s: %v", imageFolder, err)
+		return "", volumeError(volume, "folder /%s: %v", imageFolder, err)
 	}
 	switch len(entries) {
 	case 0:
-		return "", failed(volume, "no file found in folder /%s, no disk present", imageFolder)
+		return "", volumeError(volume, "no file found in folder /%s, no disk present", imageFolder)
 	case 1:
 		return filepath.Join(imageFolder, entries[0].Name()), nil
 	default:
-		return "", failed(volume, "more than one file found in folder /%s, only one disk is allowed", imageFolder)
+		return "", volumeError(volume, "more than one file found in folder /%s, only one disk is allowed", imageFolder)
 	}
 }

@@ -11,14 +11,14 @@ import (
 
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/cloudinit"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/iso"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Keys of the Secret that carries a volume's cloud-init data, and KubeVirt's other spelling of each, which a user's own
-// Secret may have.
+// Keys of the Secret with a volume's cloud-init data, and KubeVirt's other spelling of each, which a user's own Secret
+// may have.
 const (
 	keyUserData        = "userdata"
 	keyUserDataAlso    = "userData"
@@ -26,9 +26,9 @@ const (
 	keyNetworkDataAlso = "networkData"
 )
 
-// prepareISO writes an image that is not there yet.
+// prepareISO writes an image if it does not exist yet.
 func prepareISO(vmi *v1.VirtualMachineInstance, v Volume) (domain.Volume, error) {
-	err := once(v.Path, func(path string) error {
+	err := makeAtomically(v.Path, func(path string) error {
 		files, err := contents(vmi, v)
 		if err != nil {
 			return err
@@ -36,7 +36,7 @@ func prepareISO(vmi *v1.VirtualMachineInstance, v Volume) (domain.Volume, error)
 		err = iso.Write(path, v.Label, files)
 		var unfit *iso.Unfit
 		if errors.As(err, &unfit) {
-			return failed(v.Name, "%v", unfit)
+			return volumeError(v.Name, "%v", unfit)
 		}
 		return err
 	})
@@ -45,32 +45,33 @@ func prepareISO(vmi *v1.VirtualMachineInstance, v Volume) (domain.Volume, error)
 	}
 	info, err := os.Stat(v.Path)
 	if err != nil {
-		return domain.Volume{}, fmt.Errorf("looking at the image: %w", err)
+		return domain.Volume{}, fmt.Errorf("reading the image: %w", err)
 	}
 	if info.Size() > contract.LargestMigrationFile {
-		return domain.Volume{}, failed(v.Name, "its image has %d bytes, and no guest with more than %d could be moved",
-			info.Size(), contract.LargestMigrationFile)
+		return domain.Volume{}, volumeError(v.Name,
+			"its image has %d bytes, and a guest with more than %d cannot migrate", info.Size(),
+			contract.LargestMigrationFile)
 	}
 	return domain.Volume{Path: v.Path, Format: "raw", Size: info.Size(), DirectIO: directIO(v.Path)}, nil
 }
 
-// contents are the files of an image.
+// contents returns the files of an image.
 func contents(vmi *v1.VirtualMachineInstance, v Volume) ([]iso.File, error) {
 	if v.cloudInit() {
 		return cloudInitFiles(vmi, v)
 	}
 	files, err := iso.Folder(v.Source)
 	if err != nil {
-		return nil, failed(v.Name, "reading the %s: %v", v.Kind, err)
+		return nil, volumeError(v.Name, "reading the %s: %v", v.Kind, err)
 	}
 	if v.Kind == Sysprep && !slices.ContainsFunc(files, answersSetup) {
-		return nil, failed(v.Name,
+		return nil, volumeError(v.Name,
 			"Sysprep drive should contain autounattend.xml or unattend.xml but neither were found.")
 	}
 	return files, nil
 }
 
-// answersSetup says that a file is one of those that Windows' setup looks for.
+// answersSetup reports whether Windows' setup looks for the file.
 func answersSetup(f iso.File) bool {
 	return strings.EqualFold(f.Path, "autounattend.xml") || strings.EqualFold(f.Path, "unattend.xml")
 }
@@ -78,19 +79,19 @@ func answersSetup(f iso.File) bool {
 func cloudInitFiles(vmi *v1.VirtualMachineInstance, v Volume) ([]iso.File, error) {
 	user, err := readFirst(v.UserData, keyUserData, keyUserDataAlso)
 	if err != nil {
-		return nil, failed(v.Name, "reading the user data: %v", err)
+		return nil, volumeError(v.Name, "reading the user data: %v", err)
 	}
 	network, err := readFirst(v.NetworkData, keyNetworkData, keyNetworkDataAlso)
 	if err != nil {
-		return nil, failed(v.Name, "reading the network data: %v", err)
+		return nil, volumeError(v.Name, "reading the network data: %v", err)
 	}
 	if user == nil && network == nil {
-		return nil, failed(v.Name,
+		return nil, volumeError(v.Name,
 			"userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source")
 	}
 	keys, err := readKeys(v.PublicKeys)
 	if err != nil {
-		return nil, failed(v.Name, "reading the SSH keys: %v", err)
+		return nil, volumeError(v.Name, "reading the SSH keys: %v", err)
 	}
 	m := cloudinit.Machine{
 		Namespace: vmi.Namespace, Name: vmi.Name, UUID: domain.UUID(vmi), Hostname: domain.Hostname(vmi),
@@ -103,7 +104,7 @@ func cloudInitFiles(vmi *v1.VirtualMachineInstance, v Volume) ([]iso.File, error
 	return cloudinit.NoCloud(m, d)
 }
 
-// instanceType is the name of the VM's instance type, of which a cluster-wide one wins.
+// instanceType returns the name of the VM's instance type; a cluster-wide one takes precedence.
 func instanceType(vmi *v1.VirtualMachineInstance) string {
 	for _, key := range []string{v1.ClusterInstancetypeAnnotation, v1.InstancetypeAnnotation} {
 		if name := vmi.Annotations[key]; name != "" {
@@ -113,7 +114,7 @@ func instanceType(vmi *v1.VirtualMachineInstance) string {
 	return ""
 }
 
-// readKeys reads the SSH keys that are in all files of some directories.
+// readKeys reads the SSH keys from all files of some directories.
 func readKeys(dirs []string) ([]string, error) {
 	var out []string
 	for _, dir := range dirs {
@@ -130,10 +131,10 @@ func readKeys(dirs []string) ([]string, error) {
 	return out, nil
 }
 
-// readFirst reads the first of the named files that exists; nil: none does.
+// readFirst reads the first of the named files that exists; it returns nil if none does.
 func readFirst(dir string, names ...string) ([]byte, error) {
 	for _, name := range names {
-		b, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // a directory that Kubernetes mounts
+		b, err := os.ReadFile(filepath.Join(dir, name)) // a directory that Kubernetes mounts
 		if !errors.Is(err, fs.ErrNotExist) {
 			return b, err
 		}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/launcher/disk"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func put(t *testing.T, path, content string) {
@@ -20,7 +20,7 @@ func put(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// label is that of an image's primary volume descriptor.
+// label returns the label in an image's primary volume descriptor.
 func label(image []byte) string {
 	return string(bytes.TrimRight(image[16*2048+40:16*2048+72], "\x00 "))
 }
@@ -57,7 +57,7 @@ func TestEachVolumeOfFiles(t *testing.T) {
 	}
 }
 
-func TestAConfigDriveHasItsData(t *testing.T) {
+func TestConfigDriveHasItsData(t *testing.T) {
 	at := directories(t)
 	put(t, filepath.Join(at.CloudInit, "c", "userdata"), "content: user")
 	put(t, filepath.Join(at.NetworkData, "c", "networkData"), "content: network")
@@ -72,7 +72,8 @@ func TestAConfigDriveHasItsData(t *testing.T) {
 	}
 }
 
-// TestSSHKeysGoWithTheirCloudInitVolume: each by the way that it names, all files of each Secret once.
+// TestSSHKeysGoWithTheirCloudInitVolume: each by the propagation method that it names, and all files of each Secret
+// once.
 func TestSSHKeysGoWithTheirCloudInitVolume(t *testing.T) {
 	const key = `{"sshPublicKey":{"source":{"secret":{"secretName":"`
 	for kind, want := range map[string]string{
@@ -97,7 +98,7 @@ func TestSSHKeysGoWithTheirCloudInitVolume(t *testing.T) {
 	}
 }
 
-func TestFilesThatNoDiskIsMadeOf(t *testing.T) {
+func TestRefusesFilesWithoutDisk(t *testing.T) {
 	const spec = `{"domain":{"devices":{"disks":[{"name":"v"}]}},"volumes":[{"name":"v",`
 	at := directories(t)
 	put(t, filepath.Join(at.Files, "v", "readme.txt"), "x")
@@ -115,15 +116,16 @@ func TestFilesThatNoDiskIsMadeOf(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 }
 
-// TestAnImageThatIsAwaited is empty, of the size at the source, and is not written anew.
-func TestAnImageThatIsAwaited(t *testing.T) {
+// TestAwaitedImageIsEmpty: an image that a migration fills is empty, of the size at the source, and is not written
+// again.
+func TestAwaitedImageIsEmpty(t *testing.T) {
 	at := directories(t)
 	v := vmi(t, `{"domain":{"devices":{"disks":[{"name":"v"},{"name":"e"}]}},"volumes":[{"name":"v","secret":{"secretName":"s"}},`+
 		`{"name":"e","emptyDisk":{"capacity":"1Mi"}}]}`)
 	plan, err := disk.Plan(v, at)
 	require.NoError(t, err)
 	for _, size := range []int64{-1, 0, contract.LargestMigrationFile + 1} {
-		require.ErrorContains(t, disk.Await(plan, "v", size), "not what such an image may have")
+		require.ErrorContains(t, disk.Await(plan, "v", size), "not a valid size")
 	}
 	require.NoError(t, disk.Await(plan, "e", 1<<40), "another kind is made as ever")
 	require.NoError(t, disk.Await(plan, "other", 1))
@@ -138,8 +140,8 @@ func TestAnImageThatIsAwaited(t *testing.T) {
 	require.Equal(t, make([]byte, 8192), image)
 }
 
-// TestAnImageThatNoMigrationCarries is refused at the start, and not when its node is drained.
-func TestAnImageThatNoMigrationCarries(t *testing.T) {
+// TestRefusesImageTooLargeToMigrate: the image is refused when the guest starts, and not only when its node is drained.
+func TestRefusesImageTooLargeToMigrate(t *testing.T) {
 	at := directories(t)
 	for i := range 5 { // only a user's directory has so much: a Secret has 1 MiB
 		put(t, filepath.Join(at.Files, "v", fmt.Sprint(i)), string(bytes.Repeat([]byte("x"), 1<<20)))
@@ -148,5 +150,5 @@ func TestAnImageThatNoMigrationCarries(t *testing.T) {
 		`"secret":{"secretName":"s"}}]}`, "")
 	var wrong *disk.Error
 	require.ErrorAs(t, err, &wrong)
-	require.ErrorContains(t, err, "no guest with more than 4194304 could be moved")
+	require.ErrorContains(t, err, "a guest with more than 4194304 cannot migrate")
 }

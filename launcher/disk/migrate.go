@@ -10,36 +10,35 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/domain"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-var errOtherContent = errors.New("the content is not what was announced") //nolint:gochecknoglobals // a constant error
+var errOtherContent = errors.New("the content does not match the announced digest")
 
-// Carried says that a migration has to carry the whole file of a volume: libvirt does not copy it where the guest may
-// not write to it, and making it again could give another one.
+// Carried reports whether a migration must carry the whole file of a volume: libvirt does not copy a disk that the
+// guest cannot write to, and making the file again could give other content.
 func Carried(v Volume, readOnly bool) bool { return readOnly && v.iso() }
 
-// Await makes the file that libvirt copies an image into which the guest may write to: empty, of the size that it has
-// at the source. Volumes of other kinds, and a file that is there already, stay as they are.
+// Await makes the file into which libvirt copies an image that the guest can write to: empty, of the size that it has
+// at the source. Volumes of other kinds, and a file that exists already, stay as they are.
 func Await(plan []Volume, name string, size int64) error {
 	i := slices.IndexFunc(plan, func(v Volume) bool { return v.Name == name && v.iso() })
 	if i < 0 {
 		return nil
 	}
 	if size <= 0 || size > contract.LargestMigrationFile {
-		return failed(name, "its image has %d bytes, which is not what such an image may have", size)
+		return volumeError(name, "its image has %d bytes, which is not a valid size", size)
 	}
-	return once(plan[i].Path, func(path string) error {
+	return makeAtomically(plan[i].Path, func(path string) error {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			return fmt.Errorf("making the image of %s: %w", name, err)
+			return fmt.Errorf("creating the image of %s: %w", name, err)
 		}
 		return os.Truncate(path, size)
 	})
 }
 
-// Received is the plan for a guest that comes from another node: what it has on claims is there, and
-// in use.
+// Received returns the plan for a guest that comes from another node: its files on PVCs exist, and are in use.
 func Received(plan []Volume) []Volume {
 	out := slices.Clone(plan)
 	for i := range out {
@@ -50,9 +49,9 @@ func Received(plan []Volume) []Volume {
 	return out
 }
 
-// Read opens a carried file, by its name, and tells its size and digest.
+// Read opens a carried file, by its name, and returns its content and digest.
 func Read(plan []Volume, name string) (content []byte, digest []byte, err error) {
-	v, err := carried(plan, name)
+	v, err := findCarried(plan, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,14 +63,14 @@ func Read(plan []Volume, name string) (content []byte, digest []byte, err error)
 	return content, sum[:], nil
 }
 
-// Receive puts a carried file where Prepare would make it. Only files of the plan are written.
+// Receive writes a carried file to the path at which Prepare would make it. It writes only files of the plan.
 func Receive(plan []Volume, name string, size int64, digest []byte, from io.Reader) error {
-	v, err := carried(plan, name)
+	v, err := findCarried(plan, name)
 	if err != nil {
 		return err
 	}
 	if size < 0 || size > contract.LargestMigrationFile {
-		return failed(v.Name, "%s has %d bytes, which is more than such a file may have", name, size)
+		return volumeError(v.Name, "%s has %d bytes, which exceeds the limit", name, size)
 	}
 	content, err := io.ReadAll(io.LimitReader(from, size))
 	if err != nil {
@@ -85,21 +84,22 @@ func Receive(plan []Volume, name string, size int64, digest []byte, from io.Read
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	if err := os.Rename(part, v.Path); err != nil {
-		return fmt.Errorf("putting %s in its place: %w", name, err)
+		return fmt.Errorf("renaming %s: %w", name, err)
 	}
 	return nil
 }
 
-func carried(plan []Volume, name string) (Volume, error) {
+// findCarried returns the volume whose ISO file the migration carries under that name.
+func findCarried(plan []Volume, name string) (Volume, error) {
 	for _, v := range plan {
 		if v.iso() && filepath.Base(v.Path) == name {
 			return v, nil
 		}
 	}
-	return Volume{}, fmt.Errorf("the VM has no file %q that is carried", name)
+	return Volume{}, fmt.Errorf("the migration carries no file %q", name)
 }
 
-// ImageDigest is the SHA-256 of the image that a volume is on top of; nil: it has none.
+// ImageDigest returns the SHA-256 of the image that is below a volume; nil if there is none.
 func ImageDigest(v Volume) ([]byte, error) {
 	if v.Kind != ContainerDisk {
 		return nil, nil
@@ -111,7 +111,7 @@ func ImageDigest(v Volume) ([]byte, error) {
 	return digest(v.Name, path)
 }
 
-// BootDigest is a SHA-256 of the kernel and the initial RAM disk that Boot has found; nil: there are none.
+// BootDigest returns a SHA-256 of the kernel and the initial RAM disk that Boot has found; nil if there are none.
 func BootDigest(b domain.Boot) ([]byte, error) {
 	h := sha256.New()
 	found := false
@@ -132,13 +132,13 @@ func BootDigest(b domain.Boot) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-// digest is the SHA-256 of a file in a volume's image, which the path keeps to.
+// digest returns the SHA-256 of a file in a volume's image. The path was checked to stay within it.
 func digest(volume, path string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // as said
+	f, err := os.Open(path) // checked to stay within the image
 	if err != nil {
 		return nil, fmt.Errorf("reading the image of %s: %w", volume, err)
 	}
-	defer f.Close() //nolint:errcheck // only read from
+	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return nil, fmt.Errorf("reading the image of %s: %w", volume, err)

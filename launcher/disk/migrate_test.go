@@ -9,11 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/disk"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-func TestOnlyThePlansFilesAreReceived(t *testing.T) {
+func TestReceivesOnlyFilesOfPlan(t *testing.T) {
 	dir := t.TempDir()
 	plan := []disk.Volume{
 		{Name: "seed", Kind: disk.NoCloud, Label: "cidata", Path: filepath.Join(dir, "seed.iso")},
@@ -26,11 +26,11 @@ func TestOnlyThePlansFilesAreReceived(t *testing.T) {
 	}
 	require.ErrorContains(t, receive("root-overlay.qcow2", 8, sum[:]), "no file")
 	require.ErrorContains(t, receive("../seed.iso", 8, sum[:]), "no file")
-	require.ErrorContains(t, receive("seed.iso", 9, sum[:]), "not what was announced")
-	require.ErrorContains(t, receive("seed.iso", 7, sum[:]), "not what was announced")
-	require.ErrorContains(t, receive("seed.iso", 8, nil), "not what was announced")
-	require.ErrorContains(t, receive("seed.iso", contract.LargestMigrationFile+1, sum[:]), "more than such a file may have")
-	require.ErrorContains(t, receive("seed.iso", -1, sum[:]), "more than such a file may have")
+	require.ErrorContains(t, receive("seed.iso", 9, sum[:]), "does not match the announced digest")
+	require.ErrorContains(t, receive("seed.iso", 7, sum[:]), "does not match the announced digest")
+	require.ErrorContains(t, receive("seed.iso", 8, nil), "does not match the announced digest")
+	require.ErrorContains(t, receive("seed.iso", contract.LargestMigrationFile+1, sum[:]), "exceeds the limit")
+	require.ErrorContains(t, receive("seed.iso", -1, sum[:]), "exceeds the limit")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)
@@ -44,7 +44,7 @@ func TestOnlyThePlansFilesAreReceived(t *testing.T) {
 	require.ErrorContains(t, err, "no file")
 }
 
-func TestImagesAreToldApartByTheirContent(t *testing.T) {
+func TestDistinguishesImagesByContent(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "disk"), 0o755))
 	image := filepath.Join(dir, "disk", "disk.img")

@@ -9,7 +9,7 @@ import (
 	"github.com/virtflow/virtflow/internal/claims"
 )
 
-// Kind is what a volume is made from.
+// Kind is the source from which a volume is made.
 type Kind string
 
 // Kinds of volumes.
@@ -23,40 +23,40 @@ const (
 	DownwardAPI    Kind = "downwardAPI"
 	ServiceAccount Kind = "serviceAccount"
 	Sysprep        Kind = "sysprep"
-	// ClaimFile is the file disk.img on the file system of a PersistentVolumeClaim, and ClaimDevice a claim that is a
-	// device.
+	// ClaimFile is the file disk.img on the file system of a PersistentVolumeClaim, and ClaimDevice a
+	// PersistentVolumeClaim of volume mode Block.
 	ClaimFile   Kind = "persistentVolumeClaim"
 	ClaimDevice Kind = "persistentVolumeClaim (block)"
-	// Ephemeral is an overlay on either, which is not written to.
+	// Ephemeral is an overlay on either, which itself stays unchanged.
 	Ephemeral Kind = "ephemeral"
 )
 
-// mebibyte is what KubeVirt rounds the size of an image down to.
+// mebibyte is the unit to which KubeVirt rounds the size of an image down.
 const mebibyte = 1 << 20
 
-// Directories are those that volumes come from and go to.
+// Directories has the sources and destinations of volumes.
 type Directories struct {
 	Images    string // the read-only image of each containerDisk, in a directory of the volume's name
 	CloudInit string // the inline cloud-init data of each volume, in a directory of the volume's name
 	// UserData and NetworkData have the user's own Secrets, each whole and in a directory of the volume's name.
 	UserData, NetworkData string
-	// Files has those of each Secret, ConfigMap and the like that is a volume, in a directory of the volume's name.
+	// Files has each volume that is a Secret, ConfigMap or the like, in a directory of the volume's name.
 	Files string
 	// AccessCredentials has each Secret that accessCredentials name, in a directory of the Secret's name.
 	AccessCredentials string
 	Disks             string // writable: overlays, empty disks and ISOs
-	// Claims has the file system of each claim, in a directory of the volume's name, and Devices the claims that are
-	// devices, by the volumes' names.
+	// Claims has the file system of each PVC, in a directory of the volume's name, and Devices the PVCs of mode Block,
+	// by the volumes' names.
 	Claims, Devices string
 }
 
-// Volume is what has to be made for one volume of the VMI.
+// Volume describes what to make for one volume of the VMI.
 type Volume struct {
 	Name   string
 	Kind   Kind
-	Source string // directory that it is made from, or image that an ephemeral one lies on; none for an emptyDisk
-	// UserData and NetworkData are the directories that cloud-init data comes from, and PublicKeys those of SSH keys
-	// that go with it.
+	Source string // directory from which it is made, or image below an ephemeral one; none for an emptyDisk
+	// UserData and NetworkData are the directories with cloud-init data, and PublicKeys those with SSH keys that go
+	// with it.
 	UserData, NetworkData string
 	PublicKeys            []string
 	// Label of an ISO.
@@ -65,23 +65,22 @@ type Volume struct {
 	File string
 	// Path of the file or device that the domain opens.
 	Path string
-	// Size of an emptyDisk, or of the file to be made on a claim that has none; in bytes. 0: none is made.
+	// Size of an emptyDisk, or of the file to be made on an empty PVC, in bytes. 0 means that none is made.
 	Size int64
-	// Grown is what a smaller file on a claim is enlarged to, in bytes. 0: it stays as it is.
+	// Grown is the size to which a smaller file on a PVC is enlarged, in bytes. 0 means that it stays as it is.
 	Grown int64
-	// Base is the kind of claim that an ephemeral volume lies on.
+	// Base is the kind of PVC below an ephemeral volume.
 	Base Kind
-	// ReadOnly says that nothing can be written there.
+	// ReadOnly is true if the volume cannot be written.
 	ReadOnly bool
-	// Thick says that the space of a claim is to stay allocated.
+	// Thick is true if the space of a PVC must stay allocated.
 	Thick bool
 }
 
-// Kept says that a volume keeps what the guest writes, wherever the guest is.
+// Kept reports whether a volume keeps what the guest writes, on whichever node the guest runs.
 func (v Volume) Kept() bool { return v.Kind == ClaimFile || v.Kind == ClaimDevice }
 
-// Error says what is wrong with a volume, in the words that KubeVirt uses where it has some. Trying again does not
-// help.
+// Error has the problem of a volume, in KubeVirt's words where KubeVirt has any. Another attempt does not help.
 type Error struct {
 	Volume  string
 	Problem string
@@ -90,11 +89,12 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("volume %s: %s", e.Volume, e.Problem) }
 
-func failed(volume, format string, args ...any) error {
+// volumeError returns an Error about one volume.
+func volumeError(volume, format string, args ...any) error {
 	return &Error{Volume: volume, Problem: fmt.Sprintf(format, args...)}
 }
 
-// Plan lists what has to be made for the volumes that the VMI's disks use.
+// Plan lists what to make for the volumes that the VMI's disks use.
 func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]Volume, error) {
 	used := map[string]bool{}
 	for i := range vmi.Spec.Domain.Devices.Disks {
@@ -114,7 +114,8 @@ func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]Volume, error) {
 		if planned.cloudInit() {
 			planned.PublicKeys = publicKeys(&vmi.Spec, planned.Kind, at)
 			if cloudInit != "" {
-				return nil, failed(v.Name, "a VM has one cloud-init volume, and that is %s", cloudInit)
+				return nil, volumeError(v.Name,
+					"a VM can have only one cloud-init volume, and already has %s", cloudInit)
 			}
 			cloudInit = v.Name
 		}
@@ -136,7 +137,7 @@ func planVolume(vmi *v1.VirtualMachineInstance, v *v1.Volume, at Directories) (V
 	case v.EmptyDisk != nil:
 		size := v.EmptyDisk.Capacity.Value() / mebibyte * mebibyte
 		if size <= 0 {
-			return Volume{}, failed(v.Name, "the size for volume %s is too low", v.Name)
+			return Volume{}, volumeError(v.Name, "the size for volume %s is too low", v.Name)
 		}
 		return Volume{Name: v.Name, Kind: EmptyDisk, Size: size, Path: filepath.Join(at.Disks, v.Name+".qcow2")}, nil
 	default:

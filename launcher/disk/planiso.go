@@ -10,18 +10,18 @@ import (
 	"github.com/virtflow/virtflow/launcher/iso"
 )
 
-// Labels of ISOs, as KubeVirt's.
+// Labels of ISOs, which are KubeVirt's.
 const (
 	labelFiles   = "cfgdata"
 	labelSysprep = "unattendCD"
 )
 
-// iso says that the volume is an ISO that Prepare writes.
+// iso reports whether the volume is an ISO that Prepare writes.
 func (v Volume) iso() bool { return v.Label != "" }
 
 func (v Volume) cloudInit() bool { return v.Kind == NoCloud || v.Kind == ConfigDrive }
 
-// planISO plans the volumes that hold a few files.
+// planISO plans a volume that holds a few files.
 func planISO(v *v1.Volume, at Directories) (Volume, error) {
 	out := Volume{
 		Name: v.Name, Source: filepath.Join(at.Files, v.Name), Path: filepath.Join(at.Disks, v.Name+".iso"),
@@ -49,10 +49,10 @@ func planISO(v *v1.Volume, at Directories) (Volume, error) {
 	case v.Sysprep != nil:
 		out.Kind, out.Label = Sysprep, labelSysprep
 	default:
-		return Volume{}, failed(v.Name, "this kind of volume is not supported yet")
+		return Volume{}, volumeError(v.Name, "this kind of volume is not supported yet")
 	}
 	if len(out.Label) > iso.MaxLabel {
-		return Volume{}, failed(v.Name, "its label has more than %d bytes", iso.MaxLabel)
+		return Volume{}, volumeError(v.Name, "its label has more than %d bytes", iso.MaxLabel)
 	}
 	return out, nil
 }
@@ -63,7 +63,7 @@ func (v *Volume) setLabel(label string) {
 	}
 }
 
-// withCloudInit: a Secret of the user's wins over what is inline.
+// withCloudInit adds the sources of cloud-init data: a user's Secret takes precedence over inline data.
 func (v Volume) withCloudInit(c *v1.CloudInitNoCloudSource, at Directories) Volume {
 	v.Source = ""
 	v.UserData, v.NetworkData = filepath.Join(at.CloudInit, v.Name), filepath.Join(at.CloudInit, v.Name)
@@ -76,7 +76,7 @@ func (v Volume) withCloudInit(c *v1.CloudInitNoCloudSource, at Directories) Volu
 	return v
 }
 
-// publicKeys are the Secrets whose SSH keys reach the guest by that kind of cloud-init volume, in the spec's order.
+// publicKeys returns the Secrets whose SSH keys reach the guest by that kind of cloud-init volume, in the spec's order.
 func publicKeys(spec *v1.VirtualMachineInstanceSpec, kind Kind, at Directories) []string {
 	var out []string
 	for _, c := range spec.AccessCredentials {

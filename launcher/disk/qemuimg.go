@@ -11,17 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probeCPUSeconds is what looking at an image may take of a processor, as in KubeVirt: it comes from somebody whom
-// nobody trusts.
+// probeCPUSeconds is the CPU time that qemu-img may use to read an image, as in KubeVirt: the image is untrusted.
 const probeCPUSeconds = 10
 
-// Starter starts a command and waits for it. The launcher's own reaps orphans meanwhile.
+// Starter starts a command and waits for it. The launcher's implementation also reaps orphans.
 type Starter interface {
 	// Run is like (*exec.Cmd).Run; started is called once the process exists.
 	Run(cmd *exec.Cmd, started func(pid int)) error
 }
 
-// imageInfo is what `qemu-img info` says.
+// imageInfo is the output of `qemu-img info`.
 type imageInfo struct {
 	Format      string `json:"format"`
 	VirtualSize int64  `json:"virtual-size"`
@@ -33,8 +32,8 @@ type imageInfo struct {
 	} `json:"format-specific"`
 }
 
-// dataFile is where a qcow2 image keeps its content outside of itself; none: "". Like a backing file it may be any that
-// the launcher can read.
+// dataFile returns the file in which a qcow2 image keeps its content outside itself; "" if there is none. Like a
+// backing file, it may be any file that the launcher can read.
 func (i imageInfo) dataFile() string { return i.Specific.Data.DataFile }
 
 // qemuImg runs the qemu-img program.
@@ -51,17 +50,19 @@ func (q qemuImg) info(ctx context.Context, path string) (imageInfo, error) {
 	}
 	var info imageInfo
 	if err := json.Unmarshal(out, &info); err != nil {
-		return imageInfo{}, fmt.Errorf("reading what qemu-img says of %s: %w", path, err)
+		return imageInfo{}, fmt.Errorf("parsing qemu-img's output for %s: %w", path, err)
 	}
 	return info, nil
 }
 
-func (q qemuImg) overlay(ctx context.Context, backing, format, path string) error {
+// createOverlay creates an empty qcow2 image on top of a backing file.
+func (q qemuImg) createOverlay(ctx context.Context, backing, format, path string) error {
 	_, err := q.output(ctx, false, "create", "-q", "-f", "qcow2", "-b", backing, "-F", format, path)
 	return err
 }
 
-func (q qemuImg) empty(ctx context.Context, path string, size int64) error {
+// createEmpty creates a qcow2 image of that size.
+func (q qemuImg) createEmpty(ctx context.Context, path string, size int64) error {
 	_, err := q.output(ctx, false, "create", "-q", "-f", "qcow2", path, fmt.Sprint(size))
 	return err
 }
@@ -75,7 +76,7 @@ func (q qemuImg) output(ctx context.Context, limited bool, args ...string) ([]by
 			return
 		}
 		for resource, n := range map[int]uint64{unix.RLIMIT_CPU: probeCPUSeconds, unix.RLIMIT_AS: q.probeMemory} {
-			// A process that is gone already needs no limit.
+			// A process that has ended needs no limit.
 			_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: n, Max: n}, nil)
 		}
 	})

@@ -5,8 +5,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// Build makes the domain. Every error is an *InvalidError, or says that the host's CPUs or devices do not suit. A
-// missing Volume or Interface in the input is one too: the caller prepares them before.
+// Build builds the domain. Every error is an *InvalidError, or means that the host's CPUs or devices do not suffice. A
+// Volume or Interface that is missing from the input is an *InvalidError too: the caller prepares them first.
 func Build(in Input) (*libvirtxml.Domain, error) {
 	if err := Supported(in.VMI); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func Build(in Input) (*libvirtxml.Domain, error) {
 	return d, arrangePCI(d, in.VMI)
 }
 
-// StartPaused says that the VMI's virtual CPUs are to be halted until somebody resumes it.
+// StartPaused reports whether the VMI's virtual CPUs are halted until a user resumes it.
 func StartPaused(vmi *v1.VirtualMachineInstance) bool {
 	s := vmi.Spec.StartStrategy
 	return s != nil && *s == v1.StartStrategyPaused

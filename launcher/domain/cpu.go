@@ -19,8 +19,8 @@ func cpu(spec *v1.DomainSpec, topology libvirtxml.DomainCPUTopology, kvm bool) *
 	case model == v1.CPUModeHostPassthrough && kvm:
 		c.Mode = model
 	case host:
-		// Under emulation this is all that QEMU emulates, which is the same on every host; there is nothing to pass
-		// through.
+		// Under emulation, the host model is everything that QEMU emulates, which is the same on every host. Nothing
+		// can be passed through.
 		c.Mode = v1.CPUModeHostModel
 	default:
 		c.Mode = "custom"
@@ -29,7 +29,7 @@ func cpu(spec *v1.DomainSpec, topology libvirtxml.DomainCPUTopology, kvm bool) *
 			// Emulation lacks parts of most models; the guest gets the rest, as with KubeVirt's useEmulation.
 			c.Match, c.Check = "exact", "none"
 		}
-		// Newer hosts of the same family have it no more: KubeVirt leaves it out as well.
+		// Newer hosts of the same family lack it: KubeVirt leaves it out as well.
 		if !slices.ContainsFunc(spec.CPU.Features, func(f v1.CPUFeature) bool { return f.Name == "mpx" }) {
 			c.Features = append(c.Features, libvirtxml.DomainCPUFeature{Policy: "disable", Name: "mpx"})
 		}
@@ -43,7 +43,7 @@ func cpu(spec *v1.DomainSpec, topology libvirtxml.DomainCPUTopology, kvm bool) *
 	return c
 }
 
-// featurePolicy: KubeVirt takes no policy as require.
+// featurePolicy returns the policy of a CPU feature; as in KubeVirt, none means require.
 func featurePolicy(policy string) string {
 	if policy == "" {
 		return "require"
@@ -51,8 +51,8 @@ func featurePolicy(policy string) string {
 	return policy
 }
 
-// Topology is the guest's sockets, cores and threads. Without any in the spec, the CPU limit or request (rounded up)
-// are sockets.
+// Topology returns the guest's sockets, cores and threads. If the spec has none, the sockets are the CPU limit or
+// request, rounded up.
 func Topology(vmi *v1.VirtualMachineInstance) libvirtxml.DomainCPUTopology {
 	spec := &vmi.Spec.Domain
 	t := libvirtxml.DomainCPUTopology{Sockets: 1, Cores: 1, Threads: 1}
@@ -71,8 +71,8 @@ func Topology(vmi *v1.VirtualMachineInstance) libvirtxml.DomainCPUTopology {
 	return t
 }
 
-// vcpus are the guest's virtual CPUs, and those that can be plugged in: cpu.maxSockets is how many sockets the machine
-// has. What belongs to the first socket stays.
+// vcpus returns the guest's virtual CPUs, present and hot-pluggable: the machine has cpu.maxSockets sockets. CPUs of
+// the first socket cannot be unplugged.
 func vcpus(spec *v1.DomainSpec, t libvirtxml.DomainCPUTopology) (
 	libvirtxml.DomainCPUTopology, *libvirtxml.DomainVCPU, *libvirtxml.DomainVCPUs,
 ) {
@@ -91,4 +91,4 @@ func vcpus(spec *v1.DomainSpec, t libvirtxml.DomainCPUTopology) (
 	return t, &libvirtxml.DomainVCPU{Placement: "static", Value: count(t.Sockets * each)}, list
 }
 
-func count(n int) uint { return uint(n) } //nolint:gosec // bounded by the API's uint32 fields
+func count(n int) uint { return uint(n) } // bounded by the API's uint32 fields

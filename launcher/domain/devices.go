@@ -10,13 +10,13 @@ import (
 const (
 	// agentChannel is the name under which a guest agent looks for its port.
 	agentChannel = "org.qemu.guest_agent.0"
-	// videoMemoryKiB is KubeVirt's on amd64.
+	// videoMemoryKiB is KubeVirt's value on amd64.
 	videoMemoryKiB = 16384
-	// audioNone is the number of the one audio backend.
+	// audioNone is the number of the only audio backend, which plays nothing.
 	audioNone = 1
 )
 
-// devices builds everything but disks and interfaces.
+// devices builds all devices except disks and interfaces.
 func devices(in Input) *libvirtxml.DomainDeviceList {
 	spec := &in.VMI.Spec.Domain
 	list := &libvirtxml.DomainDeviceList{
@@ -27,7 +27,7 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 			Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: agentChannel}},
 		}},
 		MemBalloon: balloon(in.VMI, in.Hardware.BalloonStats),
-		// libvirt would otherwise choose an audio backend by what is compiled in.
+		// Without this, libvirt would choose an audio backend from those that are compiled in.
 		Audios: []libvirtxml.DomainAudio{{ID: audioNone, None: &libvirtxml.DomainAudioNone{}}},
 	}
 	if unlessFalse(spec.Devices.AutoattachSerialConsole) {
@@ -47,7 +47,7 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 			Listeners: []libvirtxml.DomainGraphicListener{
 				{Socket: &libvirtxml.DomainGraphicListenerSocket{Socket: in.Paths.VNC}}},
 		}}}
-		list.Videos = []libvirtxml.DomainVideo{video(spec)}
+		list.Videos = []libvirtxml.DomainVideo{video(in.VMI)}
 	} else {
 		list.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "none"}}}
 	}
@@ -72,7 +72,8 @@ func devices(in Input) *libvirtxml.DomainDeviceList {
 	return list
 }
 
-// redirections are ports for USB devices of whoever connects with their sockets.
+// redirections returns a USB redirection device for each socket, if the VMI asks for them (clientPassthrough). A caller
+// that connects to a socket attaches a USB device of its own.
 func redirections(spec *v1.DomainSpec, sockets []string) []libvirtxml.DomainRedirDev {
 	if spec.Devices.ClientPassthrough == nil {
 		return nil
@@ -167,24 +168,27 @@ func watchdogs(w *v1.Watchdog) []libvirtxml.DomainWatchdog {
 	return []libvirtxml.DomainWatchdog{{Model: "i6300esb", Action: action, Alias: userAlias(w.Name)}}
 }
 
-// userAlias is the alias of a device that has a name in the spec.
+// userAlias returns the alias of a device that has a name in the spec.
 func userAlias(name string) *libvirtxml.DomainAlias {
 	return &libvirtxml.DomainAlias{Name: "ua-" + name}
 }
 
-// video: UEFI needs none of VGA's old registers, and some systems that start by it do not know them.
-func video(spec *v1.DomainSpec) libvirtxml.DomainVideo {
+// video returns the display: UEFI needs no legacy VGA registers, and some systems that boot by it do not support them.
+// Others support no other display: a cluster can give VGA to all of them.
+func video(vmi *v1.VirtualMachineInstance) libvirtxml.DomainVideo {
+	spec := &vmi.Spec.Domain
+	_, vga := vmi.Annotations[v1.VGADisplayForEFIGuestsX86Annotation]
 	model := libvirtxml.DomainVideoModel{Type: "vga", Heads: 1, VRam: videoMemoryKiB}
 	switch {
 	case spec.Devices.Video != nil && spec.Devices.Video.Type != "":
 		model.Type = spec.Devices.Video.Type
-	case hasEFI(spec):
+	case hasEFI(spec) && !vga:
 		model.Type, model.VRam = "bochs", 0
 	}
 	return libvirtxml.DomainVideo{Model: model}
 }
 
-// sounds: nobody hears the card, since there is no audio backend; it is there for guests that want one.
+// sounds returns the sound card, for guests that need one. It plays nothing, since there is no audio backend.
 func sounds(s *v1.SoundDevice) []libvirtxml.DomainSound {
 	if s == nil {
 		return nil
@@ -197,8 +201,8 @@ func sounds(s *v1.SoundDevice) []libvirtxml.DomainSound {
 		Audio: &libvirtxml.DomainSoundAudio{ID: audioNone}}}
 }
 
-// tpms: what a TPM remembers goes with the launcher, unless it is to be kept, in that directory: then libvirt deletes
-// nothing there, and the model is KubeVirt's for such.
+// tpms returns the TPM. Its state ends with the launcher, unless it is persistent and kept in that directory: then
+// libvirt deletes nothing there, and the model is the one that KubeVirt uses for it.
 func tpms(spec *v1.DomainSpec, directory string) []libvirtxml.DomainTPM {
 	t := spec.Devices.TPM
 	if t == nil || !unlessFalse(t.Enabled) {

@@ -15,10 +15,10 @@ const (
 	busVirtio  = "virtio"
 	busSATA    = "sata"
 	busSCSI    = "scsi"
-	busDefault = busSATA // KubeVirt's on amd64
+	busDefault = busSATA // KubeVirt's default on amd64
 
-	// scsiPrefix begins the names of all disks that are SCSI's to Linux, and controllerUnit is the number that a SCSI
-	// controller has itself.
+	// scsiPrefix begins the names of all disks that Linux treats as SCSI, and controllerUnit is the SCSI controller's
+	// own unit number.
 	scsiPrefix     = "sd"
 	controllerUnit = 7
 
@@ -26,7 +26,7 @@ const (
 	modelTransitional = "virtio-transitional"
 )
 
-// diskNames hands out target names (vda, sda, …) in the order of the spec; buses with one prefix share its letters.
+// diskNames assigns target names (vda, sda, …) in the order of the spec; buses with one prefix share its letters.
 type diskNames map[string]int
 
 func (n diskNames) next(bus string) string {
@@ -39,7 +39,7 @@ func (n diskNames) next(bus string) string {
 	return prefix + letters(i)
 }
 
-// letters counts a, b, … z, aa, ab, … as Linux names disks.
+// letters returns a, b, … z, aa, ab, … for 0, 1, …, as Linux names disks.
 func letters(i int) string {
 	s := ""
 	for i >= 0 {
@@ -54,7 +54,7 @@ func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
 	spec := &in.VMI.Spec.Domain
 	threads := newIOThreads(spec)
 	if threads.supplemental && threads.pool > hardware.MostPoolThreads {
-		return nil, 0, invalid("spec.domain.ioThreads.supplementalPoolThreadCount", "%d threads are more than the %d queues "+
+		return nil, 0, invalid("spec.domain.ioThreads.supplementalPoolThreadCount", "%d threads exceed the %d queues "+
 			"that a disk can have", threads.pool, hardware.MostPoolThreads)
 	}
 	out := make([]libvirtxml.DomainDisk, 0, len(spec.Devices.Disks))
@@ -66,7 +66,7 @@ func buildDisks(in Input, vcpus uint) ([]libvirtxml.DomainDisk, uint, error) {
 			volume, ok = Volume{Format: "raw", Block: true}, true
 		}
 		if !ok {
-			return nil, 0, invalid(field+".name", "there is no volume named %q", disk.Name)
+			return nil, 0, invalid(field+".name", "no volume is named %q", disk.Name)
 		}
 		d, err := buildDisk(field, disk, volume, spec, names, vcpus)
 		if err != nil {
@@ -95,7 +95,7 @@ func buildDisk(
 	switch {
 	case disk.CDRom != nil:
 		d.Device = "cdrom"
-		// An image that has somebody else's content, and none of its own, gives nothing back.
+		// An image whose content is in another file has no space of its own to give back.
 		if volume.Format != "qcow2" && !volume.Block {
 			d.Driver.Discard = ""
 		}
@@ -120,7 +120,8 @@ func buildDisk(
 		d.Driver.Discard = ""
 	}
 	if volume.ReadOnly && !readOnly && d.Target.Bus == busSATA && d.Device != "cdrom" {
-		return nil, invalid(field+"."+d.Device+".bus", "a disk on SATA can be written, and its claim cannot")
+		return nil, invalid(field+"."+d.Device+".bus",
+			"a SATA disk cannot be read-only, but its PersistentVolumeClaim is: use another bus")
 	}
 	if readOnly || volume.ReadOnly {
 		d.ReadOnly = &libvirtxml.DomainDiskReadOnly{}
@@ -148,20 +149,20 @@ func buildDisk(
 	return d, nil
 }
 
-// isEmpty says that a disk is a CD-ROM drive with nothing in it: no volume has its name.
+// isEmpty reports whether a disk is a CD-ROM drive without a medium: no volume has its name.
 func isEmpty(vmi *v1.VirtualMachineInstance, disk *v1.Disk) bool {
 	return disk.CDRom != nil && !slices.ContainsFunc(vmi.Spec.Volumes, func(v v1.Volume) bool {
 		return v.Name == disk.Name
 	})
 }
 
-// setPCIAddress puts a disk where its VMI wants it; "": wherever there is room.
+// setPCIAddress sets a disk's PCI address to the one in its VMI; "" leaves the choice to libvirt.
 func setPCIAddress(field string, d *libvirtxml.DomainDisk, text string) error {
 	if text == "" {
 		return nil
 	}
 	if d.Target.Bus != busVirtio {
-		return invalid(field+".disk.pciAddress", "only a disk on virtio has one")
+		return invalid(field+".disk.pciAddress", "requires a disk on the virtio bus")
 	}
 	var err error
 	if d.Address, err = pciAddress(text); err != nil {
@@ -177,8 +178,8 @@ func source(volume Volume) *libvirtxml.DomainDiskSource {
 	return &libvirtxml.DomainDiskSource{File: &libvirtxml.DomainDiskSourceFile{File: volume.Path}}
 }
 
-// scsiAddress is the place of a SCSI disk on the one controller, by its number among the disks with such names. libvirt
-// itself would put the eighth on a controller of another model.
+// scsiAddress returns the address of a SCSI disk on the one controller, by its number among the disks with such names.
+// libvirt itself would put the eighth on a controller of another model.
 func scsiAddress(number int) *libvirtxml.DomainAddress {
 	if number >= controllerUnit {
 		number++
@@ -194,11 +195,11 @@ func setBus(d *libvirtxml.DomainDisk, bus v1.DiskBus) {
 	}
 }
 
-// setCache: unless the spec says otherwise the host's page cache is left out where the file system can do that, so that
-// guests' disks do not fill the pod's memory.
+// setCache sets the cache mode. Unless the spec has another, the disk bypasses the host's page cache if the file system
+// can, so that guests' disks do not fill the pod's memory.
 func setCache(field string, d *libvirtxml.DomainDisk, disk *v1.Disk, volume Volume) error {
 	d.Driver.Cache = string(disk.Cache)
-	if volume.Path == "" { // an empty drive
+	if volume.Path == "" { // a drive without a medium
 		return nil
 	}
 	if isTrue(disk.Shareable) {
@@ -222,15 +223,15 @@ func setCache(field string, d *libvirtxml.DomainDisk, disk *v1.Disk, volume Volu
 	}
 	d.Driver.IO = string(disk.IO)
 	if disk.IO == "" && volume.Allocated && d.Driver.Cache == string(v1.CacheNone) {
-		d.Driver.IO = string(v1.IONative) // nothing has to be allocated, which would block it
+		d.Driver.IO = string(v1.IONative) // no write has to allocate space, which would block
 	}
 	if disk.IO == v1.IONative && d.Driver.Cache != string(v1.CacheNone) {
-		return invalid(field+".io", "native needs cache mode none, and this disk has %s", d.Driver.Cache)
+		return invalid(field+".io", "native requires cache mode none, but this disk has %s", d.Driver.Cache)
 	}
 	return nil
 }
 
-// setBlockSize has the disk have the blocks that its VMI says, or those that were found below it.
+// setBlockSize sets the disk's block sizes to those of its VMI, or to those found on the storage.
 func setBlockSize(d *libvirtxml.DomainDisk, disk *v1.Disk, found Blocks) {
 	switch {
 	case disk.BlockSize != nil && disk.BlockSize.Custom != nil:

@@ -6,10 +6,10 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// virtiofsQueue is KubeVirt's: how many requests of the guest may be under way.
+// virtiofsQueue is KubeVirt's queue size: the most requests of the guest that may be in flight.
 const virtiofsQueue = 1024
 
-// fileSystems are the volumes that the guest mounts by virtiofs.
+// fileSystems returns the volumes that the guest mounts by virtiofs.
 func fileSystems(in Input) ([]libvirtxml.DomainFilesystem, error) {
 	var out []libvirtxml.DomainFilesystem
 	for i, f := range in.VMI.Spec.Domain.Devices.Filesystems {
@@ -19,7 +19,7 @@ func fileSystems(in Input) ([]libvirtxml.DomainFilesystem, error) {
 		}
 		socket := in.FileSystems[f.Name]
 		if socket == "" {
-			return nil, invalid(field, "volume %s is not prepared", f.Name)
+			return nil, invalid(field, "volume %s was not prepared", f.Name)
 		}
 		out = append(out, libvirtxml.DomainFilesystem{
 			AccessMode: "passthrough",

@@ -9,7 +9,7 @@ import (
 
 const (
 	defaultMachine = "q35"
-	// startPausedBootMenuMillis gives a person who resumes a VM that was started paused the time to enter its boot
+	// startPausedBootMenuMillis gives a user who resumes a guest that was started paused the time to enter its boot
 	// menu.
 	startPausedBootMenuMillis = "10000"
 )
@@ -43,7 +43,7 @@ func operatingSystem(in Input) *libvirtxml.DomainOS {
 	if hasEFI(spec) {
 		secure := yesNo(secureBoot(spec))
 		os.Firmware = "efi"
-		// Secure boot without the keys of anybody would let everything boot.
+		// Without enrolled keys, secure boot would let everything boot.
 		os.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{
 			{Enabled: secure, Name: "enrolled-keys"}, {Enabled: secure, Name: "secure-boot"},
 		}}
@@ -73,7 +73,7 @@ func secureBoot(spec *v1.DomainSpec) bool {
 	return hasEFI(spec) && unlessFalse(spec.Firmware.Bootloader.EFI.SecureBoot)
 }
 
-// needsSMM: the firmware keeps the variables of secure boot in memory that only system management mode can write.
+// needsSMM reports whether the guest needs system management mode: only that can write the variables of secure boot.
 func needsSMM(spec *v1.DomainSpec) bool {
 	return spec.Features != nil && enabled(spec.Features.SMM) || secureBoot(spec)
 }

@@ -9,24 +9,24 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// HostDevices are addresses of devices: those of device plugins by the name of the extended resource that they are, and
-// those of a resource claim by claim and request.
+// HostDevices has addresses of devices: those of device plugins by the name of their extended resource, and those of a
+// ResourceClaim by claim and request.
 type HostDevices struct {
 	// PCI as 0000:60:00.0, Mediated as UUIDs, USB as bus:device.
 	PCI, Mediated, USB map[string][]string
 	Claimed            map[v1.ClaimRequest]HostAddress
 }
 
-// HostAddress is where one device is: one of its fields is set.
+// HostAddress is the address of one device: one of its fields is set.
 type HostAddress struct{ PCI, Mediated, USB string }
 
-// devicesLeft hands out devices of the host.
+// devicesLeft assigns the host's devices, each once.
 type devicesLeft struct {
 	HostDevices
 	used map[string]int // by kind and resource
 }
 
-// next is a device that is not in use yet; its zero value: there is none.
+// next returns a device that is not in use yet, or a zero value if there is none.
 func (d *devicesLeft) next(resource string, claim *v1.ClaimRequest) HostAddress {
 	if claim != nil {
 		return d.Claimed[*claim]
@@ -48,17 +48,17 @@ func (d *devicesLeft) next(resource string, claim *v1.ClaimRequest) HostAddress 
 	return HostAddress{USB: of("USB", d.USB)}
 }
 
-// attach gives the guest the host's devices that it asks for. That the pod has too few of them is no *InvalidError: the
-// node's device plugin, or the claim's driver, says so.
+// attach gives the guest the host's devices that it requests. If the pod has too few of them, the error is no
+// *InvalidError: the node's device plugin, or the driver of the ResourceClaim, is the cause.
 func attach(list *libvirtxml.DomainDeviceList, spec *v1.DomainSpec, there HostDevices) error {
 	left := devicesLeft{HostDevices: there, used: map[string]int{}}
 	absent := func(field string, i int, resource string, claim *v1.ClaimRequest) error {
 		if claim != nil {
-			return fmt.Errorf("spec.domain.devices.%s[%d].requestName: the driver of claim %s has told the pod of no device "+
-				"of its request %s that a guest can be given", field, i, claim.ClaimName, claim.RequestName)
+			return fmt.Errorf("spec.domain.devices.%s[%d].requestName: the driver of claim %s has given the pod no "+
+				"device for its request %s that a guest can use", field, i, claim.ClaimName, claim.RequestName)
 		}
-		return fmt.Errorf("spec.domain.devices.%s[%d].deviceName: the device plugin of %s has told the pod of no (further) device",
-			field, i, resource)
+		return fmt.Errorf("spec.domain.devices.%s[%d].deviceName: the device plugin of %s has given the pod no "+
+			"(further) device", field, i, resource)
 	}
 	display := defaultDisplay(spec.Devices.GPUs)
 	for i := range spec.Devices.GPUs {
@@ -106,7 +106,7 @@ func attach(list *libvirtxml.DomainDeviceList, spec *v1.DomainSpec, there HostDe
 	return nil
 }
 
-// withUSB makes sure that there is a controller that a device can be attached to.
+// withUSB adds a USB controller if there is none.
 func withUSB(list *libvirtxml.DomainDeviceList) {
 	for i := range list.Controllers {
 		if c := &list.Controllers[i]; c.Type == "usb" && c.Model == "none" {
@@ -115,7 +115,7 @@ func withUSB(list *libvirtxml.DomainDeviceList) {
 	}
 }
 
-// defaultDisplay says that the first mediated GPU is the guest's display: no GPU says anything else.
+// defaultDisplay reports whether the first mediated GPU is the guest's display: no GPU has a setting for it.
 func defaultDisplay(gpus []v1.GPU) bool {
 	for i := range gpus {
 		if o := gpus[i].VirtualGPUOptions; o != nil && o.Display != nil {
@@ -125,7 +125,7 @@ func defaultDisplay(gpus []v1.GPU) bool {
 	return true
 }
 
-// showOn has the guest's display be that of a GPU, from the start by a frame buffer in memory.
+// showOn makes a GPU the guest's display, from the boot on by a frame buffer in memory.
 func showOn(m *libvirtxml.DomainHostdevSubsysMDev, o *v1.VGPUOptions, byDefault bool) {
 	if o == nil || o.Display == nil {
 		if byDefault {
@@ -150,13 +150,13 @@ func mediated(uuid string) *libvirtxml.DomainHostdev {
 	}}
 }
 
-// pciDeviceAt takes an address such as 0000:60:00.0. The device's driver is vfio-pci already: its plugin, or the
-// claim's driver, has seen to that.
+// pciDeviceAt returns the device at an address such as 0000:60:00.0. Its plugin, or the driver of the ResourceClaim,
+// has already bound it to vfio-pci.
 func pciDeviceAt(address string) (*libvirtxml.DomainHostdev, error) {
 	var domain, bus, slot, function uint
 	n, err := fmt.Sscanf(address, "%x:%x:%x.%x", &domain, &bus, &slot, &function)
 	if err != nil || n != 4 {
-		return nil, fmt.Errorf("the pod is told of a PCI device at %.64q, which is no address", address)
+		return nil, fmt.Errorf("the pod was given a PCI device at %.64q, which is not an address", address)
 	}
 	return &libvirtxml.DomainHostdev{Managed: "no", SubsysPCI: &libvirtxml.DomainHostdevSubsysPCI{
 		Source: &libvirtxml.DomainHostdevSubsysPCISource{Address: &libvirtxml.DomainAddressPCI{
@@ -165,13 +165,13 @@ func pciDeviceAt(address string) (*libvirtxml.DomainHostdev, error) {
 	}}, nil
 }
 
-// usbDeviceAt takes bus and device, as 1:2.
+// usbDeviceAt returns the device at a bus and device number, as 1:2.
 func usbDeviceAt(address string) (*libvirtxml.DomainHostdev, error) {
 	first, second, _ := strings.Cut(address, ":")
 	bus, err := strconv.ParseUint(first, 10, 16)
 	device, err2 := strconv.ParseUint(second, 10, 16)
 	if err != nil || err2 != nil {
-		return nil, fmt.Errorf("the pod is told of a USB device at %.64q, which is no bus:device", address)
+		return nil, fmt.Errorf("the pod was given a USB device at %.64q, which is not bus:device", address)
 	}
 	return &libvirtxml.DomainHostdev{SubsysUSB: &libvirtxml.DomainHostdevSubsysUSB{
 		Source: &libvirtxml.DomainHostdevSubsysUSBSource{

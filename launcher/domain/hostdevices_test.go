@@ -8,18 +8,25 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-func TestHostDevicesThatThePodHasNot(t *testing.T) {
+func TestRefusesMissingHostDevices(t *testing.T) {
 	for name, c := range map[string]struct {
 		devices string
 		there   domain.HostDevices
 		err     string
 	}{
-		"none":     {`"gpus":[{"name":"a","deviceName":"v/gpu"}]`, domain.HostDevices{}, "spec.domain.devices.gpus[0].deviceName"},
-		"of USB":   {`"gpus":[{"name":"a","deviceName":"v/gpu"}]`, domain.HostDevices{USB: map[string][]string{"v/gpu": {"1:2"}}}, "no (further) device"},
-		"too few":  {`"hostDevices":[{"name":"a","deviceName":"v/x"},{"name":"b","deviceName":"v/x"}]`, domain.HostDevices{PCI: map[string][]string{"v/x": {"0000:60:00.0"}}}, "hostDevices[1]"},
-		"nonsense": {`"hostDevices":[{"name":"a","deviceName":"v/x"}]`, domain.HostDevices{PCI: map[string][]string{"v/x": {"sixty"}}}, `"sixty", which is no address`},
-		"claimed":  {`"gpus":[{"name":"a","claimName":"c","requestName":"r"}]`, domain.HostDevices{PCI: map[string][]string{"": {"0000:60:00.0"}}}, "gpus[0].requestName: the driver of claim c has told the pod of no device of its request r"},
-		"no USB":   {`"hostDevices":[{"name":"a","deviceName":"v/x"}]`, domain.HostDevices{USB: map[string][]string{"v/x": {"1-2"}}}, "no bus:device"},
+		"none": {`"gpus":[{"name":"a","deviceName":"v/gpu"}]`, domain.HostDevices{},
+			"spec.domain.devices.gpus[0].deviceName"},
+		"of USB": {`"gpus":[{"name":"a","deviceName":"v/gpu"}]`,
+			domain.HostDevices{USB: map[string][]string{"v/gpu": {"1:2"}}}, "no (further) device"},
+		"too few": {`"hostDevices":[{"name":"a","deviceName":"v/x"},{"name":"b","deviceName":"v/x"}]`,
+			domain.HostDevices{PCI: map[string][]string{"v/x": {"0000:60:00.0"}}}, "hostDevices[1]"},
+		"nonsense": {`"hostDevices":[{"name":"a","deviceName":"v/x"}]`,
+			domain.HostDevices{PCI: map[string][]string{"v/x": {"sixty"}}}, `"sixty", which is not an address`},
+		"claimed": {`"gpus":[{"name":"a","claimName":"c","requestName":"r"}]`,
+			domain.HostDevices{PCI: map[string][]string{"": {"0000:60:00.0"}}},
+			"gpus[0].requestName: the driver of claim c has given the pod no device for its request r"},
+		"not USB": {`"hostDevices":[{"name":"a","deviceName":"v/x"}]`,
+			domain.HostDevices{USB: map[string][]string{"v/x": {"1-2"}}}, "not bus:device"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input(read(t, `{"domain":{"memory":{"guest":"128Mi"},"devices":{`+c.devices+`}}}`))

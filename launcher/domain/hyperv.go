@@ -8,8 +8,8 @@ import (
 // spinlockRetries is KubeVirt's default.
 const spinlockRetries = 4096
 
-// hyperv is what makes a machine look like one of Hyper-V's to Windows: each part that the spec names is on unless it
-// says otherwise. It is KVM that imitates Hyper-V; an emulated guest gets none of it.
+// hyperv returns the enlightenments by which Windows treats the machine as one of Hyper-V's: each that the spec names
+// is on unless its state is off. KVM implements them; an emulated guest gets none.
 func hyperv(f *v1.Features) *libvirtxml.DomainFeatureHyperV {
 	if p := f.HypervPassthrough; p != nil && unlessFalse(p.Enabled) {
 		return &libvirtxml.DomainFeatureHyperV{Mode: "passthrough"}

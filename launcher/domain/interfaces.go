@@ -31,11 +31,11 @@ func buildInterfaces(in Input) ([]libvirtxml.DomainInterface, error) {
 	return out, nil
 }
 
-// SRIOVAlias is what the aliases of the host's network devices begin with; the interface's name follows.
+// SRIOVAlias begins the aliases of the host's network devices; the interface's name follows.
 const SRIOVAlias = "ua-sriov-"
 
-// hostNetworks are the host's network devices, given to the guest whole. Their MACs are set before, by Multus'
-// plugin or the claim's driver.
+// hostNetworks returns the host's network devices, which the guest gets whole. Multus' plugin or the driver of the
+// ResourceClaim sets their MACs before.
 func hostNetworks(in Input) ([]libvirtxml.DomainHostdev, error) {
 	var out []libvirtxml.DomainHostdev
 	for i := range in.VMI.Spec.Domain.Devices.Interfaces {
@@ -46,7 +46,7 @@ func hostNetworks(in Input) ([]libvirtxml.DomainHostdev, error) {
 		field := fmt.Sprintf("spec.domain.devices.interfaces[%d]", i)
 		at, err := pciAddress(in.Interfaces[iface.Name].PCI)
 		if err != nil {
-			return nil, invalid(field, "the host's device for network %q: %s", iface.Name, err)
+			return nil, invalid(field, "host device for network %q: %s", iface.Name, err)
 		}
 		d := libvirtxml.DomainHostdev{
 			Managed: "no",
@@ -67,10 +67,11 @@ func hostNetworks(in Input) ([]libvirtxml.DomainHostdev, error) {
 	return out, nil
 }
 
-// maxQueues is what the kernel has for a tap device.
+// maxQueues is the kernel's limit for a tap device.
 const maxQueues = 256
 
-// Queues are those of a virtio interface: one, or as many as the guest has CPUs where that is asked for.
+// Queues returns the number of queues of a virtio interface: one, or one for each CPU of the guest with
+// networkInterfaceMultiqueue.
 func Queues(vmi *v1.VirtualMachineInstance, iface *v1.Interface) uint {
 	if !isTrue(vmi.Spec.Domain.Devices.NetworkInterfaceMultiQueue) || !isVirtio(iface) {
 		return 1
@@ -81,12 +82,12 @@ func Queues(vmi *v1.VirtualMachineInstance, iface *v1.Interface) uint {
 
 func isVirtio(iface *v1.Interface) bool { return iface.Model == "" || iface.Model == busVirtio }
 
-// buildInterface fails for a PCI address that is none.
+// buildInterface builds one interface. It fails if its PCI address is malformed.
 func buildInterface(in Input, iface *v1.Interface, device Interface) (libvirtxml.DomainInterface, error) {
 	d := libvirtxml.DomainInterface{
 		MAC:    &libvirtxml.DomainInterfaceMAC{Address: MAC(in.VMI, iface, device.MAC)},
 		Source: &libvirtxml.DomainInterfaceSource{Ethernet: &libvirtxml.DomainInterfaceSourceEthernet{}},
-		// managed=no: the tap is there already, made by somebody who may; QEMU only opens it.
+		// managed=no: the node worker, which is privileged, has made the tap. QEMU only opens it.
 		Target: &libvirtxml.DomainInterfaceTarget{Dev: device.Tap, Managed: "no"},
 		Model:  &libvirtxml.DomainInterfaceModel{Type: iface.Model},
 		Alias:  userAlias(iface.Name),
@@ -94,8 +95,8 @@ func buildInterface(in Input, iface *v1.Interface, device Interface) (libvirtxml
 	if isVirtio(iface) {
 		d.Model.Type = virtioModel(&in.VMI.Spec.Domain)
 		if isTrue(in.VMI.Spec.Domain.Devices.NetworkInterfaceMultiQueue) {
-			// Without a name libvirt has the kernel move the packets where the node can, otherwise QEMU. A name would
-			// go with the guest to nodes that cannot.
+			// No driver name is set: libvirt then uses vhost-net where the node has it, and QEMU's own backend
+			// elsewhere. A fixed name would migrate with the guest to nodes without vhost-net.
 			d.Driver = &libvirtxml.DomainInterfaceDriver{Queues: Queues(in.VMI, iface)}
 		}
 	}
@@ -118,23 +119,24 @@ func buildInterface(in Input, iface *v1.Interface, device Interface) (libvirtxml
 	if iface.BootOrder != nil {
 		d.Boot = &libvirtxml.DomainDeviceBoot{Order: *iface.BootOrder}
 	} else {
-		// Without a boot order nobody boots from the network: the option ROM would only cost memory and time.
+		// Without a boot order the guest does not boot from the network: the option ROM would only cost memory and
+		// time.
 		d.ROM = &libvirtxml.DomainROM{Enabled: "no"}
 	}
 	return d, nil
 }
 
-// pciAddress reads an address such as 0000:81:01.0; the bits of each part are PCI's.
+// pciAddress parses an address such as 0000:81:01.0; the bits of each part are PCI's.
 func pciAddress(text string) (*libvirtxml.DomainAddress, error) {
 	parts := pciParts.FindStringSubmatch(text)
 	if parts == nil {
-		return nil, fmt.Errorf("%.32q is no PCI address", text)
+		return nil, fmt.Errorf("%.32q is not a PCI address", text)
 	}
 	var numbers [4]*uint
 	for i, bits := range []int{16, 8, 5, 3} {
 		n, err := strconv.ParseUint(parts[i+1], 16, bits)
 		if err != nil {
-			return nil, fmt.Errorf("%.32q is no PCI address", text)
+			return nil, fmt.Errorf("%.32q is not a PCI address", text)
 		}
 		numbers[i] = ptr(uint(n))
 	}

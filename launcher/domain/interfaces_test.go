@@ -24,7 +24,7 @@ func oneInterface(t *testing.T, settings string, change func(*domain.Input)) (li
 	return d.Devices.Interfaces[0], nil
 }
 
-func TestABridgedGuestHasThePodsMAC(t *testing.T) {
+func TestBridgedGuestHasPodsMAC(t *testing.T) {
 	takesOver := func(in *domain.Input) {
 		in.Interfaces["default"] = domain.Interface{Tap: "tap0", MAC: "02:00:00:00:00:07"}
 	}

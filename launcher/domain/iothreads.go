@@ -8,8 +8,8 @@ import (
 	"github.com/virtflow/virtflow/internal/hardware"
 )
 
-// ioThreads hands out I/O threads to virtio disks: one each to those that ask for their own, the rest share a pool. Of
-// a supplemental pool every disk has all: QEMU spreads each one's queues over them.
+// ioThreads assigns I/O threads to virtio disks: one to each that asks for a dedicated thread, while the others share a
+// pool. With a supplemental pool every disk uses all its threads: QEMU spreads the disk's queues over them.
 type ioThreads struct {
 	pool         uint // threads that are shared, numbered from 1
 	supplemental bool
@@ -42,7 +42,7 @@ func newIOThreads(spec *v1.DomainSpec) *ioThreads {
 	return t
 }
 
-// requestedCPUs are those that the pod is sure to have, at least one.
+// requestedCPUs returns the number of CPUs that the pod is guaranteed, at least one.
 func requestedCPUs(spec *v1.DomainSpec) uint {
 	for _, list := range []k8sv1.ResourceList{spec.Resources.Requests, spec.Resources.Limits} {
 		if q, ok := list[k8sv1.ResourceCPU]; ok {

@@ -8,7 +8,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// GuestMemory is the memory that the guest sees, in bytes: memory.guest, else what the container requests, else its
+// GuestMemory returns the memory that the guest sees, in bytes: memory.guest, else the container's request, else its
 // limit.
 func GuestMemory(vmi *v1.VirtualMachineInstance) (int64, error) {
 	spec := &vmi.Spec.Domain
@@ -24,16 +24,16 @@ func GuestMemory(vmi *v1.VirtualMachineInstance) (int64, error) {
 		}
 	}
 	return 0, invalid("spec.domain.memory.guest",
-		"no memory was given, here or in spec.domain.resources.requests.memory")
+		"must be set, here or in spec.domain.resources.requests.memory")
 }
 
-// memory sets what the guest has, and where it lies.
+// memory sets the size and the backing of the guest's memory.
 func memory(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance, bytes int64) {
 	spec := vmi.Spec.Domain.Memory
-	d.Memory = &libvirtxml.DomainMemory{Value: uint(bytes), Unit: "b"} //nolint:gosec // checked to be positive
+	d.Memory = &libvirtxml.DomainMemory{Value: uint(bytes), Unit: "b"} // checked to be positive
 	cell := false
 	if spec != nil && spec.MaxGuest != nil && spec.MaxGuest.Value() > bytes {
-		//nolint:gosec // more than a positive number
+		// more than a positive number
 		d.MaximumMemory = &libvirtxml.DomainMaxMemory{Value: uint(spec.MaxGuest.Value()), Unit: "b"}
 	}
 	if spec != nil && spec.Hugepages != nil {
@@ -43,7 +43,7 @@ func memory(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance, bytes int64) {
 			cell = true
 		}
 	}
-	if len(vmi.Spec.Domain.Devices.Filesystems) > 0 { // their daemons read and write there
+	if len(vmi.Spec.Domain.Devices.Filesystems) > 0 { // their daemons access the guest's memory
 		if d.MemoryBacking == nil {
 			d.MemoryBacking = &libvirtxml.DomainMemoryBacking{}
 		}
@@ -52,14 +52,14 @@ func memory(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance, bytes int64) {
 		cell = true
 	}
 	if cell {
-		// Memory that is a file's belongs to a NUMA cell.
+		// File-backed memory must belong to a NUMA cell.
 		d.CPU.Numa = &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{{
 			ID: ptr(uint(0)), CPUs: fmt.Sprintf("0-%d", d.VCPU.Value-1), Memory: d.Memory.Value, Unit: "b",
 		}}}
 	}
 }
 
-// freePageReporting: a guest that has its memory for itself gives none back.
+// freePageReporting reports whether the guest gives free memory back: not if its memory is reserved for it.
 func freePageReporting(vmi *v1.VirtualMachineInstance) bool {
 	spec := &vmi.Spec.Domain
 	if spec.Memory != nil && spec.Memory.Hugepages != nil {

@@ -5,22 +5,22 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// PCIe root ports that are kept free for devices that are plugged in, as KubeVirt has them: as many as make up a total
-// with those in use, and never less than a minimum; a guest with much memory gets more of both.
+// PCIe root ports that stay free for hot-plugged devices, as in KubeVirt: enough for a total that includes those in
+// use, and never less than a minimum. A guest with much memory gets more of both.
 const (
 	portsTotal, portsFree           = 8, 3
 	portsTotalLarge, portsFreeLarge = 16, 6
 	largeMemory                     = 2 << 30
 )
 
-// arrangePCI makes room for devices that are plugged in, or puts all devices where nothing can be plugged in: on the
-// root complex.
+// arrangePCI adds free ports for hot-plugged devices, or puts all devices on the root complex, where nothing can be
+// plugged in.
 func arrangePCI(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) error {
 	if vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" {
 		return onRootComplex(d.Devices)
 	}
-	// libvirt puts each device into the first free port, in the order of their kinds: the ports that stay free are the
-	// last, and nothing that is there gets another address because of them.
+	// libvirt puts each device into the first free port, in the order of their kinds. So the last ports stay free, and
+	// no device gets another address because of them.
 	ports := portsInUse(d.Devices) + freePorts(d)
 	for i := range ports { // 0 is the root complex
 		d.Devices.Controllers = append(d.Devices.Controllers,
@@ -29,7 +29,7 @@ func arrangePCI(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) error {
 	return nil
 }
 
-// freePorts counts as KubeVirt does: the USB controller counts also where there is none.
+// freePorts counts as KubeVirt does, which counts the USB controller even where there is none.
 func freePorts(d *libvirtxml.Domain) int {
 	list := d.Devices
 	used := len(list.Interfaces) + len(list.Hostdevs) + len(list.RNGs)
@@ -52,7 +52,7 @@ func freePorts(d *libvirtxml.Domain) int {
 	return max(portsTotal-used, portsFree)
 }
 
-// portsInUse are those that libvirt's devices take. All conventional PCI devices are behind one bridge.
+// portsInUse counts the ports that libvirt's devices occupy. All conventional PCI devices are behind one bridge.
 func portsInUse(list *libvirtxml.DomainDeviceList) int {
 	used, bridge := 0, 0
 	for _, at := range pciDevices(list) {
@@ -61,22 +61,24 @@ func portsInUse(list *libvirtxml.DomainDeviceList) int {
 			used++
 		case conventional:
 			bridge = 1
-		case integrated: // on the root complex anyway
+		case integrated, none: // always on the root complex
 		}
 	}
 	return used + bridge
 }
 
-// pciKind says where libvirt puts a device.
+// pciKind distinguishes where libvirt puts a device.
 type pciKind int
 
 const (
 	express      pciKind = iota // behind a port of its own
 	conventional                // behind a bridge
 	integrated                  // on the root complex
+	none                        // the device does not exist
 )
 
-// kindOf says what a device is by its model. Transitional ones also have what only conventional PCI has: I/O ports.
+// kindOf returns the kind of a device by its model. Transitional models also have I/O ports, which only conventional
+// PCI has.
 func kindOf(model string) pciKind {
 	switch model {
 	case modelTransitional, "e1000", "ne2k_pci", "pcnet", "rtl8139", "ac97":
@@ -86,14 +88,14 @@ func kindOf(model string) pciKind {
 	}
 }
 
-// pciDevice is the place of a device on PCI.
+// pciDevice is a device with its address on PCI.
 type pciDevice struct {
 	address **libvirtxml.DomainAddress
 	kind    pciKind
 }
 
-// pciDevices are those that have no place by themselves: the first display, the SATA controller and the sound of the
-// machine's own chip set do.
+// pciDevices returns the devices without an address of their own, in KubeVirt's order: the first display, the SATA
+// controller and the chip set's sound have fixed ones. Those that KubeVirt leaves to libvirt come last.
 func pciDevices(list *libvirtxml.DomainDeviceList) []pciDevice {
 	var out []pciDevice
 	add := func(address **libvirtxml.DomainAddress, kind pciKind) {
@@ -107,12 +109,11 @@ func pciDevices(list *libvirtxml.DomainDeviceList) []pciDevice {
 			add(&list.Hostdevs[i].Address, express)
 		}
 	}
-	for i := range list.Filesystems {
-		add(&list.Filesystems[i].Address, express)
-	}
 	for i := range list.Controllers {
 		switch c := &list.Controllers[i]; {
-		case c.Type == "scsi", c.Type == "virtio-serial", c.Type == "usb" && c.Model != "none":
+		case c.Type == "usb" && c.Model == "none":
+			add(nil, none)
+		case c.Type == "scsi", c.Type == "virtio-serial", c.Type == "usb":
 			add(&c.Address, kindOf(c.Model))
 		}
 	}
@@ -129,37 +130,54 @@ func pciDevices(list *libvirtxml.DomainDeviceList) []pciDevice {
 	for i := range list.Watchdogs {
 		add(&list.Watchdogs[i].Address, integrated)
 	}
-	for i := range list.Sounds {
-		if kind := kindOf(list.Sounds[i].Model); kind == conventional {
-			add(&list.Sounds[i].Address, kind)
-		}
-	}
 	for i := range list.RNGs {
 		add(&list.RNGs[i].Address, kindOf(list.RNGs[i].Model))
 	}
 	if list.MemBalloon.Model != "none" {
 		add(&list.MemBalloon.Address, kindOf(list.MemBalloon.Model))
 	}
+	for i := range list.Filesystems {
+		add(&list.Filesystems[i].Address, express)
+	}
+	for i := range list.Sounds {
+		if kind := kindOf(list.Sounds[i].Model); kind == conventional {
+			add(&list.Sounds[i].Address, kind)
+		}
+	}
 	return out
 }
 
-// The slots of the root complex that q35 leaves for others.
-const firstSlot, lastSlot = 0x02, 0x1a
+// rootSlots returns the free slots of the root complex, in KubeVirt's order, so that a guest that comes from KubeVirt
+// keeps the addresses of its devices. q35 uses 0x1b for its sound, and 0x1f for its SATA controller.
+func rootSlots() []uint {
+	const first, sound, sata = 0x02, 0x1b, 0x1f
+	var out []uint
+	for slot := uint(first); slot < sata; slot++ {
+		if slot != sound {
+			out = append(out, slot)
+		}
+	}
+	return out
+}
 
+// onRootComplex gives each device a slot of the root complex. As in KubeVirt, a missing USB controller occupies one,
+// too, and more devices than slots are refused.
 func onRootComplex(list *libvirtxml.DomainDeviceList) error {
-	slot := uint(firstSlot)
+	slots := rootSlots()
 	for _, at := range pciDevices(list) {
-		if *at.address != nil && (*at.address).PCI != nil {
+		if at.kind != none && *at.address != nil && (*at.address).PCI != nil {
 			continue
 		}
-		if slot > lastSlot {
+		if len(slots) == 0 {
 			return invalid("metadata.annotations["+v1.PlacePCIDevicesOnRootComplex+"]",
-				"the root complex has room for %d devices", lastSlot-firstSlot+1)
+				"the root complex has only %d free slots", len(rootSlots()))
 		}
-		*at.address = &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{
-			Domain: ptr(uint(0)), Bus: ptr(uint(0)), Slot: ptr(slot), Function: ptr(uint(0)),
-		}}
-		slot++
+		if at.kind != none {
+			*at.address = &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{
+				Domain: ptr(uint(0)), Bus: ptr(uint(0)), Slot: ptr(slots[0]), Function: ptr(uint(0)),
+			}}
+		}
+		slots = slots[1:]
 	}
 	return nil
 }

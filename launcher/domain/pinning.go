@@ -14,15 +14,15 @@ import (
 	"github.com/virtflow/virtflow/internal/hardware"
 )
 
-// HostCPU is a logical CPU of the host. CPUs of one core have its number in common, and cores of one NUMA node that
-// node's; core numbers differ between nodes.
+// HostCPU is a logical CPU of the host. CPUs of one core have the same Core, and cores of one NUMA node the same Node.
+// Core numbers differ between nodes.
 type HostCPU struct{ ID, Core, Node int }
 
-// mostEmulatorCPUs are those that an isolated emulator has at most: two where that makes the sum even.
+// mostEmulatorCPUs is the most CPUs that an isolated emulator gets: two where that makes the sum even.
 const mostEmulatorCPUs = 2
 
-// pin gives each virtual CPU that is present one of the host's CPUs for itself, in a guest that has CPUs of its own,
-// and each I/O thread of a supplemental pool another.
+// pin gives each virtual CPU that is present a host CPU of its own, in a guest with dedicated CPUs, and each I/O thread
+// of a supplemental pool another.
 func pin(d *libvirtxml.Domain, in Input, present int) error {
 	c := in.VMI.Spec.Domain.CPU
 	if c == nil || !c.DedicatedCPUPlacement {
@@ -57,10 +57,11 @@ func pin(d *libvirtxml.Domain, in Input, present int) error {
 }
 
 // share divides the launcher's CPUs between virtual CPUs, in their order, a pool of I/O threads and the emulator: rest
-// begins with the pool's. Virtual CPUs that are threads of one core get threads of one core, as far as there are whole
-// ones; NUMA nodes are filled one after the other.
+// begins with the pool's. Virtual CPUs that are threads of one core get threads of one core, as long as there are whole
+// cores; NUMA nodes are filled one after the other.
 //
-// A launcher that has more CPUs than its pod asked for shares them with others: its node gives nobody CPUs of its own.
+// It fails if the launcher may run on more CPUs than its pod has requested: then its node does not assign dedicated
+// CPUs, and the launcher shares them with other pods.
 func share(cpus []HostCPU, present, pool, threads int, isolate bool) (guest, rest []HostCPU, _ error) {
 	least := present + pool
 	most := least
@@ -69,11 +70,11 @@ func share(cpus []HostCPU, present, pool, threads int, isolate bool) (guest, res
 	}
 	switch {
 	case len(cpus) < least:
-		return nil, nil, fmt.Errorf("spec.domain.cpu.dedicatedCpuPlacement: the guest needs %d CPUs of its own, and the "+
+		return nil, nil, fmt.Errorf("spec.domain.cpu.dedicatedCpuPlacement: the guest needs %d dedicated CPUs, the "+
 			"pod has %d on this node", least, len(cpus))
 	case len(cpus) > most:
 		return nil, nil, fmt.Errorf("spec.domain.cpu.dedicatedCpuPlacement: the pod shares the node's %d CPUs with "+
-			"others: the kubelet's CPU manager has to have the policy static", len(cpus))
+			"others: set the kubelet's CPU manager to the policy static", len(cpus))
 	}
 	ofCore := map[int]int{}
 	for _, cpu := range cpus {
@@ -87,17 +88,17 @@ func share(cpus []HostCPU, present, pool, threads int, isolate bool) (guest, res
 	return sorted[:present], sorted[present:], nil
 }
 
-// mapNUMA shows the guest the NUMA nodes that its CPUs are of, each with a share of its memory, which lies there.
+// mapNUMA gives the guest NUMA nodes like those of its CPUs, each with a part of its memory, which is allocated there.
 func mapNUMA(d *libvirtxml.Domain, memory *v1.Memory, guest []HostCPU) error {
 	const field = "spec.domain.memory.hugepages.pageSize"
 	if memory == nil || memory.Hugepages == nil {
-		return invalid(field, "is needed for spec.domain.cpu.numa.guestMappingPassthrough")
+		return invalid(field, "is required by spec.domain.cpu.numa.guestMappingPassthrough")
 	}
 	size, err := resource.ParseQuantity(memory.Hugepages.PageSize)
 	if err != nil || size.Value() <= 0 {
-		return invalid(field, "%q is no size of a page", memory.Hugepages.PageSize)
+		return invalid(field, "%q is not a page size", memory.Hugepages.PageSize)
 	}
-	page := uint(size.Value()) //nolint:gosec // checked to be positive
+	page := uint(size.Value()) // checked to be positive
 	var nodes []int
 	cpus := map[int][]int{} // virtual ones, by node
 	for i, cpu := range guest {
@@ -108,7 +109,7 @@ func mapNUMA(d *libvirtxml.Domain, memory *v1.Memory, guest []HostCPU) error {
 	}
 	pages, cells := d.Memory.Value/page, count(len(nodes))
 	if pages < cells {
-		return invalid("spec.domain.memory.guest", "%d pages are less than one for each of %d NUMA nodes", pages, cells)
+		return invalid("spec.domain.memory.guest", "%d pages are too few for %d NUMA nodes", pages, cells)
 	}
 	d.CPU.Numa, d.NUMATune = &libvirtxml.DomainNuma{}, &libvirtxml.DomainNUMATune{
 		Memory: &libvirtxml.DomainNUMATuneMemory{Mode: "strict", Nodeset: list(nodes, same)},
@@ -135,7 +136,7 @@ func mapNUMA(d *libvirtxml.Domain, memory *v1.Memory, guest []HostCPU) error {
 
 func same(n int) int { return n }
 
-// list writes numbers as libvirt reads them.
+// list formats numbers as libvirt parses them.
 func list[T any](all []T, number func(T) int) string {
 	words := make([]string, 0, len(all))
 	for _, one := range all {

@@ -21,7 +21,7 @@ func host(ids ...int) []domain.HostCPU {
 	return out
 }
 
-func TestWhereVirtualCPUsRun(t *testing.T) {
+func TestPinsVirtualCPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		cpu      string
 		pool     string
@@ -43,10 +43,10 @@ func TestWhereVirtualCPUsRun(t *testing.T) {
 		"pool":                    {cpu: `"cores":1`, pool: "2", host: host(0, 1, 2), pins: "0", io: "1 2"},
 		"pool and emulator": {cpu: `"cores":1,"isolateEmulatorThread":true`, pool: "1", host: host(0, 1, 2, 3), pins: "0",
 			io: "1", emulator: "2,3"},
-		"none for the pool":     {cpu: `"cores":2`, pool: "1", host: host(0, 1), err: "needs 3 CPUs of its own"},
-		"too few":               {cpu: `"cores":3`, host: host(0, 1), err: "needs 3 CPUs of its own, and the pod has 2"},
-		"none for the emulator": {cpu: `"cores":2,"isolateEmulatorThread":true`, host: host(0, 1), err: "needs 3 CPUs"},
-		"all of the node's":     {cpu: `"cores":2`, host: host(0, 1, 2), err: "has to have the policy static"},
+		"none for the pool":     {cpu: `"cores":2`, pool: "1", host: host(0, 1), err: "needs 3 dedicated CPUs"},
+		"too few":               {cpu: `"cores":3`, host: host(0, 1), err: "needs 3 dedicated CPUs, the pod has 2"},
+		"none for the emulator": {cpu: `"cores":2,"isolateEmulatorThread":true`, host: host(0, 1), err: "needs 3 dedicated CPUs"},
+		"all of the node's":     {cpu: `"cores":2`, host: host(0, 1, 2), err: "to the policy static"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := ""
@@ -110,5 +110,5 @@ func TestMemoryOfNUMANodes(t *testing.T) {
 		require.Equal(t, c.want, got)
 	}
 	_, err := build("2Mi", 0, 7)
-	require.ErrorContains(t, err, "less than one for each of 2 NUMA nodes")
+	require.ErrorContains(t, err, "too few for 2 NUMA nodes")
 }

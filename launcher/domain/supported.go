@@ -6,10 +6,10 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Supported refuses parts of a VMI that no domain is built for yet. What is supported is listed once, in
-// api/support/fields.go, and admission holds every VMI to it; the launcher may not import that. This is a net below
-// it, for a VMI that came another way, and it has holes: it names what would make a guest another one than was asked
-// for, not each field that would have no effect (a disk's tag, for example).
+// Supported refuses parts of a VMI that no domain can be built for. The list of what is supported is in
+// api/support/fields.go, which admission applies and the launcher must not import. This is a second check, for a VMI
+// that reached the launcher another way, and it is incomplete: it refuses what would change the guest, not every field
+// that would have no effect (a disk's tag, for example).
 func Supported(vmi *v1.VirtualMachineInstance) error {
 	if a := vmi.Spec.Architecture; a != "" && a != "amd64" {
 		return invalid("spec.architecture", "%q is not supported, only amd64", a)

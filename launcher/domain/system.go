@@ -42,7 +42,7 @@ func sysInfo(vmi *v1.VirtualMachineInstance, maker v1.SMBiosConfiguration) []lib
 	return []libvirtxml.DomainSysInfo{{SMBIOS: smbios}}
 }
 
-// entries are those that say something.
+// entries leaves out entries without a value.
 func entries(list []libvirtxml.DomainSysInfoEntry) []libvirtxml.DomainSysInfoEntry {
 	return slices.DeleteFunc(list, func(e libvirtxml.DomainSysInfoEntry) bool { return e.Value == "" })
 }

@@ -1,2 +1,2 @@
-// Package domainstate holds what the launcher knows of its domain, and lets any number of watchers follow it.
+// Package domainstate has the launcher's state of its domain, and lets any number of watchers follow it.
 package domainstate

@@ -9,7 +9,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// Store is the present domain with a sequence number that grows by one with each change. It is safe for concurrent use.
+// Store has the current domain with a sequence number that grows by one with each change. It is safe for concurrent
+// use.
 type Store struct {
 	mu      sync.Mutex
 	domain  *rpc.Domain
@@ -17,7 +18,7 @@ type Store struct {
 	closed  bool
 }
 
-// New has no domain, at sequence 1.
+// New returns a Store without a domain, at sequence 1.
 func New() *Store {
 	return &Store{
 		domain:  &rpc.Domain{Sequence: 1, State: rpc.DomainState_DOMAIN_STATE_ABSENT},
@@ -25,7 +26,7 @@ func New() *Store {
 	}
 }
 
-// Update lets change write to the domain, and tells the watchers if that made a difference.
+// Update calls change to write to the domain, and notifies the watchers if that made a difference.
 func (s *Store) Update(change func(*rpc.Domain)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +41,7 @@ func (s *Store) Update(change func(*rpc.Domain)) {
 	s.wake()
 }
 
-// Close ends all watching, once each watcher has seen the last state.
+// Close ends all watches, once each watcher has seen the last state.
 func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +51,7 @@ func (s *Store) Close() {
 	}
 }
 
-// Domain returns the domain as it is. The caller must not write to it.
+// Domain returns the current domain. The caller must not write to it.
 func (s *Store) Domain() *rpc.Domain {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +59,7 @@ func (s *Store) Domain() *rpc.Domain {
 }
 
 // Next waits until there is a state newer than the given sequence. It skips states that were replaced meanwhile. It
-// returns nil when there will be none.
+// returns nil after Close.
 func (s *Store) Next(ctx context.Context, after uint64) (*rpc.Domain, error) {
 	for {
 		s.mu.Lock()

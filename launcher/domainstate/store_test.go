@@ -22,7 +22,7 @@ func TestSequenceGrowsOnlyWithChanges(t *testing.T) {
 	require.EqualValues(t, 3, s.Domain().GetSequence())
 }
 
-func TestWatcherSeesTheLastStateBeforeTheEnd(t *testing.T) {
+func TestWatcherSeesLastStateBeforeEnd(t *testing.T) {
 	s := domainstate.New()
 	first, err := s.Next(t.Context(), 0)
 	require.NoError(t, err)

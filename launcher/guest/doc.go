@@ -1,2 +1,2 @@
-// Package guest has the words in which the parts of the launcher speak of the one domain.
+// Package guest has the types by which the launcher's packages describe the one domain.
 package guest

@@ -2,11 +2,11 @@ package guest
 
 import "errors"
 
-//nolint:gochecknoglobals // constant errors
 var (
-	// ErrUnavailable says that libvirt does not answer right now; it may again in a moment.
+	// ErrUnavailable means that libvirt does not answer right now; another attempt may succeed.
 	ErrUnavailable = errors.New("libvirt does not answer")
-	// ErrSilent says that the guest's agent did not answer a command. The guest may have done it, or do it yet.
+	// ErrSilent means that the guest's agent did not answer a command. The outcome is unknown: the guest may carry it
+	// out.
 	ErrSilent = errors.New("the guest's agent does not answer")
 )
 
@@ -22,31 +22,31 @@ const (
 	Off       State = "Off"       // powered off by the guest
 	Killed    State = "Killed"    // destroyed from outside
 	Crashed   State = "Crashed"   // it panicked, or QEMU died
-	Gone      State = "Gone"      // ended, nobody knows why
-	Migrated  State = "Migrated"  // it was given to another launcher
+	Gone      State = "Gone"      // ended for an unknown reason
+	Migrated  State = "Migrated"  // it was migrated to another launcher
 )
 
-// Ended says that the domain ran and does no more.
+// Ended reports whether the domain ran and does no more.
 func (s State) Ended() bool {
 	return s == Off || s == Killed || s == Crashed || s == Gone || s == Migrated
 }
 
-// Live says that QEMU exists.
+// Live reports whether QEMU exists.
 func (s State) Live() bool { return s == Running || s == Paused || s == GoingDown }
 
-// PauseReason says why a domain is Paused.
+// PauseReason is the reason why a domain is Paused.
 type PauseReason string
 
-// Reasons. An error of a disk pauses the guest instead of being told to it, so that its file systems stay whole.
+// Reasons. After a disk error the guest is paused instead of getting the error, so that its file systems stay intact.
 const (
 	ByUser      PauseReason = "User"
 	ByIOError   PauseReason = "IOError"
-	ByNoSpace   PauseReason = "NoSpace" // what is behind a disk is full
+	ByNoSpace   PauseReason = "NoSpace" // the storage of a disk is full
 	ByMigration PauseReason = "Migration"
 	ByOther     PauseReason = "Other"
 )
 
-// Status is what is known of the domain at one moment.
+// Status has the facts about the domain at one moment.
 type Status struct {
 	State          State
 	PauseReason    PauseReason // of Paused

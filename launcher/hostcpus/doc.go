@@ -1,3 +1,3 @@
-// Package hostcpus finds the host's CPUs that this process may run on, with the cores and NUMA nodes that they are of:
-// those that the node's CPU manager has given the pod.
+// Package hostcpus finds the host CPUs on which this process may run, with their cores and NUMA nodes: those that the
+// node's CPU manager has given to the pod.
 package hostcpus

@@ -27,7 +27,7 @@ func TestCoresAndNodes(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestThisHost: whatever the host is, this process runs somewhere.
+// TestThisHost: on every host, this process has at least one CPU.
 func TestThisHost(t *testing.T) {
 	got, err := Find()
 	require.NoError(t, err)

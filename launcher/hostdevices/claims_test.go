@@ -21,38 +21,50 @@ func TestClaimed(t *testing.T) {
 		newer   = `{"apiVersion":"metadata.resource.k8s.io/v9","kind":"DeviceMetadata"}`
 		claim   = `"resourceClaims":[{"name":"c","resourceClaimTemplateName":"gpus"}]`
 		gpu     = `{"domain":{"devices":{"gpus":[{"name":"g","claimName":"c","requestName":"r"}]}},` + claim + `}`
-		port    = `{"domain":{"devices":{}},"networks":[{"name":"n","resourceClaim":{"claimName":"c","requestName":"r"}}],` + claim + `}`
-		twice   = `{"domain":{"devices":{"gpus":[{"name":"g","claimName":"c","requestName":"r"},{"name":"h","claimName":"d","requestName":"r"}]}},` +
+		port    = `{"domain":{"devices":{}},
+			"networks":[{"name":"n","resourceClaim":{"claimName":"c","requestName":"r"}}],` + claim + `}`
+		twice = `{"domain":{"devices":{"gpus":[{"name":"g","claimName":"c","requestName":"r"},
+			{"name":"h","claimName":"d","requestName":"r"}]}},` +
 			`"resourceClaims":[{"name":"c","resourceClaimName":"gpus"},{"name":"d","resourceClaimName":"gpus"}]}`
 		unclaims = `{"domain":{"devices":{"hostDevices":[{"name":"g","claimName":"c","requestName":"r"}]}}}`
 	)
 	device := func(attributes string) string {
 		return `{"driver":"gpu.example.com","pool":"p","name":"gpu-0","attributes":{` + attributes + `}}`
 	}
-	told := func(request string, devices ...string) string {
-		return `{"apiVersion":"metadata.resource.k8s.io/v1alpha1","kind":"DeviceMetadata","metadata":{"name":"x","generation":1},` +
+	files := func(request string, devices ...string) string {
+		return `{"apiVersion":"metadata.resource.k8s.io/v1alpha1","kind":"DeviceMetadata",` +
+			`"metadata":{"name":"x","generation":1},` +
 			`"requests":[{"name":"` + request + `","devices":[` + strings.Join(devices, ",") + `]}]}`
 	}
 	for name, c := range map[string]struct {
-		spec, told string
-		want       domain.HostAddress
-		err        string
+		spec, files string
+		want        domain.HostAddress
+		err         string
 	}{
-		"on the PCI bus":  {spec: gpu, told: told("r", device(pciAt)), want: domain.HostAddress{PCI: "0000:65:00.0"}},
-		"of a network":    {spec: port, told: told("r", device(pciAt)), want: domain.HostAddress{PCI: "0000:65:00.0"}},
-		"an alternative":  {spec: gpu, told: told("r/small", device(pciAt)), want: domain.HostAddress{PCI: "0000:65:00.0"}},
-		"a newer version": {spec: gpu, told: newer + told("r", device(pciAt)), want: domain.HostAddress{PCI: "0000:65:00.0"}},
-		"mediated, with its parent's": {spec: gpu, told: told("r", device(pciAt+","+sliceAt)),
+		"on the PCI bus": {spec: gpu, files: files("r", device(pciAt)), want: domain.HostAddress{PCI: "0000:65:00.0"}},
+		"of a network": {spec: port, files: files("r", device(pciAt)),
+			want: domain.HostAddress{PCI: "0000:65:00.0"}},
+		"an alternative": {spec: gpu, files: files("r/small", device(pciAt)),
+			want: domain.HostAddress{PCI: "0000:65:00.0"}},
+		"a newer version": {spec: gpu, files: newer + files("r", device(pciAt)),
+			want: domain.HostAddress{PCI: "0000:65:00.0"}},
+		"mediated, with its parent's": {spec: gpu, files: files("r", device(pciAt+","+sliceAt)),
 			want: domain.HostAddress{Mediated: "aa618089-8b16-4d01-a136-25a0f3c73123"}},
-		"no address":      {spec: gpu, told: told("r", device("")), err: "spec.domain.devices.gpus[0]: driver gpu.example.com tells neither"},
-		"two":             {spec: gpu, told: told("r", device(pciAt), device(pciAt)), err: "request r of claim c has 2 devices, and can have one"},
-		"another request": {spec: gpu, told: told("other", device(pciAt)), err: "has 0 devices"},
-		"newer ones only": {spec: gpu, told: newer, err: "no compatible metadata version"},
-		"nonsense":        {spec: gpu, told: `{"requests":7}`, err: "the driver of claim c tells nothing of its devices"},
-		"no file":         {spec: gpu, err: "tells nothing of its devices (KEP 5304): no file"},
-		"no text":         {spec: gpu, told: told("r", device(`"mdevUUID":{"string":""},`+pciAt)), want: domain.HostAddress{PCI: "0000:65:00.0"}},
-		"the same twice":  {spec: twice, told: told("r", device(pciAt)), err: "spec.domain.devices.gpus[1]: its device gpu-0 is that of spec.domain.devices.gpus[0] as well"},
-		"no claim":        {spec: unclaims, err: `spec.domain.devices.hostDevices[0]: there is no claim "c" in spec.resourceClaims`},
+		"no address": {spec: gpu, files: files("r", device("")),
+			err: "spec.domain.devices.gpus[0]: driver gpu.example.com reports neither"},
+		"two": {spec: gpu, files: files("r", device(pciAt), device(pciAt)),
+			err: "request r of ResourceClaim c must have one device, but has 2"},
+		"another request": {spec: gpu, files: files("other", device(pciAt)), err: "but has 0"},
+		"newer ones only": {spec: gpu, files: newer, err: "no compatible metadata version"},
+		"nonsense": {spec: gpu, files: `{"requests":7}`,
+			err: "the driver of ResourceClaim c reports no devices"},
+		"no file": {spec: gpu, err: "reports no devices (KEP 5304): no file"},
+		"an empty string": {spec: gpu, files: files("r", device(`"mdevUUID":{"string":""},`+pciAt)),
+			want: domain.HostAddress{PCI: "0000:65:00.0"}},
+		"the same twice": {spec: twice, files: files("r", device(pciAt)),
+			err: "spec.domain.devices.gpus[1]: its device gpu-0 is also that of spec.domain.devices.gpus[0]"},
+		"no claim": {spec: unclaims,
+			err: `spec.domain.devices.hostDevices[0]: spec.resourceClaims has no entry "c"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &v1.VirtualMachineInstanceSpec{}
@@ -61,11 +73,11 @@ func TestClaimed(t *testing.T) {
 				claim v1.VirtualMachineInstanceResourceClaim, request string,
 			) (*metadata.DeviceMetadata, error) {
 				require.Contains(t, []string{"c r", "d r"}, claim.Name+" "+request)
-				if c.told == "" {
+				if c.files == "" {
 					return nil, errors.New("no file")
 				}
 				out := &metadata.DeviceMetadata{}
-				return out, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(strings.NewReader(c.told)), out)
+				return out, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(strings.NewReader(c.files)), out)
 			})
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
@@ -77,8 +89,8 @@ func TestClaimed(t *testing.T) {
 	}
 }
 
-// TestARequestIsNoPath: its name becomes a part of one.
-func TestARequestIsNoPath(t *testing.T) {
+// TestRefusesRequestNameThatIsPath: the name becomes a part of one.
+func TestRefusesRequestNameThatIsPath(t *testing.T) {
 	for _, name := range []string{"../../secrets", "*", "", "a/b"} {
 		spec := &v1.VirtualMachineInstanceSpec{}
 		spec.Domain.Devices.GPUs = []v1.GPU{{ClaimRequest: &v1.ClaimRequest{ClaimName: "c", RequestName: name}}}
@@ -93,8 +105,8 @@ func TestARequestIsNoPath(t *testing.T) {
 	}
 }
 
-// TestFilesAreLookedForWhereDriversMountThem: by the claim's own name, or by the pod's for one made of a template.
-func TestFilesAreLookedForWhereDriversMountThem(t *testing.T) {
+// TestFindsFilesOfDrivers: by the ResourceClaim's own name, or by the pod's name for one made of a template.
+func TestFindsFilesOfDrivers(t *testing.T) {
 	name := "mine"
 	_, err := Files(v1.VirtualMachineInstanceResourceClaim{Name: "c", ResourceClaimName: &name}, "r")
 	require.ErrorContains(t, err, "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/mine/r")

@@ -8,15 +8,15 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// Beginnings of the variables, as KubeVirt's device plugins and those of vendors name them; the name of the resource
-// follows, and the value is a list of addresses with commas.
+// Prefixes of the variables, as KubeVirt's device plugins and those of vendors name them. The name of the resource
+// follows, and the value is a comma-separated list of addresses.
 const (
 	pci      = "PCI_RESOURCE_"
 	mediated = "MDEV_PCI_RESOURCE_"
 	usb      = "USB_RESOURCE_"
 )
 
-// Find reads the addresses of the devices that a guest asks for.
+// Find returns the addresses of the devices that a guest requests.
 func Find(spec *v1.DomainSpec, getenv func(string) string) domain.HostDevices {
 	out := domain.HostDevices{PCI: map[string][]string{}, Mediated: map[string][]string{}, USB: map[string][]string{}}
 	read := func(name string) {
@@ -35,7 +35,7 @@ func Find(spec *v1.DomainSpec, getenv func(string) string) domain.HostDevices {
 	return out
 }
 
-// variable is what a resource is called in the name of a variable: VENDOR_EXAMPLE_GPU for vendor.example/gpu.
+// variable returns the form of a resource's name within a variable's: VENDOR_EXAMPLE_GPU for vendor.example/gpu.
 func variable(resource string) string {
 	return strings.NewReplacer("/", "_", ".", "_").Replace(strings.ToUpper(resource))
 }

@@ -15,42 +15,45 @@ import (
 
 const (
 	sector = 2048
-	// MaxLabel is what a volume descriptor has room for, in bytes. Joliet has half of it, in UTF-16.
+	// alignment is the unit of an image's size in bytes, as in KubeVirt. QEMU writes a copy of the image in whole
+	// blocks of its file system: a live migration cannot copy one that ends within a block.
+	alignment = 4096
+	// MaxLabel is the space for a label in a volume descriptor, in bytes. Joliet has half of it, in UTF-16.
 	MaxLabel = 32
-	// maxName is the longest name of a file that a record of Joliet has room for, in characters. (Rock Ridge continues
-	// longer ones elsewhere.)
+	// maxName is the longest file name in a record of Joliet, in characters. (Rock Ridge continues longer ones
+	// elsewhere.)
 	maxName = 103
-	// maxDepth is how many names a path may have.
+	// maxDepth is the largest number of names in a path.
 	maxDepth = 8
 )
 
-// File is one that the image holds. The path has slashes, and is relative.
+// File is one file of the image. The path has slashes, and is relative.
 type File struct {
 	Path string
 	Data []byte
 }
 
-// Unfit says that an image cannot hold a file, and why. Trying again does not help.
+// Unfit is the error for a file that an image cannot hold. Another attempt does not help.
 type Unfit struct{ Path, Problem string }
 
 // Error implements error.
 func (e *Unfit) Error() string {
-	return fmt.Sprintf("the file %.200q does not fit: %s", e.Path, e.Problem)
+	return fmt.Sprintf("the file %.200q does not fit into an image: %s", e.Path, e.Problem)
 }
 
-// Write makes an image at path, with a label of at most MaxLabel bytes, readable for nobody else: it may hold secrets,
-// and must stay in the pod. Linux reads the names of its files by Rock Ridge, Windows by Joliet. While it is made its
-// files lie beside it. An error that is an *Unfit says that no image can hold them.
+// Write makes an image at path, with a label of at most MaxLabel bytes. Only this user can read it: it may hold
+// secrets, and must stay in the pod. Linux reads the names of its files by Rock Ridge, Windows by Joliet. While it is
+// made, its files are beside it. It returns an *Unfit if no image can hold the files.
 func Write(path, label string, files []File) (err error) {
 	parts := path + ".files"
 	if err := os.RemoveAll(parts); err != nil {
-		return fmt.Errorf("clearing what an earlier attempt left: %w", err)
+		return fmt.Errorf("removing the files of an earlier attempt: %w", err)
 	}
-	defer os.RemoveAll(parts) //nolint:errcheck // it ends with the pod at last
-	if err := lay(parts, files); err != nil {
+	defer os.RemoveAll(parts)
+	if err := placeFiles(parts, files); err != nil {
 		return err
 	}
-	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // our own directory
+	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("creating the image: %w", err)
 	}
@@ -70,10 +73,10 @@ func Write(path, label string, files []File) (err error) {
 	if err := errors.Join(err, target.failed); err != nil {
 		return fmt.Errorf("writing the image: %w", err)
 	}
-	return fill(out)
+	return padToBlock(out)
 }
 
-// writer remembers what went wrong: the library does not look.
+// writer records the first write error, which the library ignores.
 type writer struct {
 	*os.File
 	failed error
@@ -88,33 +91,34 @@ func (w *writer) WriteAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// lay puts the files into a folder. Their modes are those that a guest sees.
-func lay(folder string, files []File) error {
-	if err := os.Mkdir(folder, 0o755); err != nil { //nolint:gosec // what is above it is the pod's own
+// placeFiles puts the files into a folder, with the modes that a guest sees.
+func placeFiles(folder string, files []File) error {
+	if err := os.Mkdir(folder, 0o755); err != nil { // the folder above it is private
 		return fmt.Errorf("laying out the image: %w", err)
 	}
 	for _, f := range files {
-		if err := fits(f.Path); err != nil {
+		if err := checkPath(f.Path); err != nil {
 			return err
 		}
 		path := filepath.Join(folder, f.Path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // as above
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("laying out the image: %w", err)
 		}
-		if err := os.WriteFile(path, f.Data, 0o644); err != nil { //nolint:gosec // as above
+		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
 			return fmt.Errorf("laying out the image: %w", err)
 		}
 	}
 	return nil
 }
 
-func fits(path string) error {
+// checkPath returns an Unfit error for a path that an image cannot have.
+func checkPath(path string) error {
 	if !filepath.IsLocal(path) {
-		return &Unfit{path, "it is not a path within an image"}
+		return &Unfit{path, "the path is not valid within an image"}
 	}
 	parts := strings.Split(path, "/")
 	if len(parts) > maxDepth {
-		return &Unfit{path, fmt.Sprintf("it lies in more than %d folders", maxDepth-1)}
+		return &Unfit{path, fmt.Sprintf("its path has more than %d folders", maxDepth-1)}
 	}
 	for _, name := range parts {
 		if utf8.RuneCountInString(name) > maxName {
@@ -124,20 +128,20 @@ func fits(path string) error {
 	return nil
 }
 
-// fill makes the image end with a whole sector, as the disk does that the guest sees.
-func fill(image *os.File) error {
+// padToBlock pads the image to a whole block.
+func padToBlock(image *os.File) error {
 	info, err := image.Stat()
 	if err == nil {
-		err = image.Truncate((info.Size() + sector - 1) / sector * sector)
+		err = image.Truncate((info.Size() + alignment - 1) / alignment * alignment)
 	}
 	if err != nil {
-		return fmt.Errorf("filling up the image: %w", err)
+		return fmt.Errorf("padding the image: %w", err)
 	}
 	return nil
 }
 
-// Folder lists the files of a folder that Kubernetes mounts. Those that begin with two dots are the kubelet's own: it
-// replaces all files at once with them.
+// Folder lists the files of a folder that Kubernetes mounts. Names that begin with two dots are the kubelet's own, by
+// which it replaces all files at once.
 func Folder(path string) ([]File, error) {
 	var out []File
 	root := os.DirFS(path)
@@ -158,7 +162,8 @@ func Folder(path string) ([]File, error) {
 	return out, nil
 }
 
-// walk follows links: a key is a link to the kubelet's folder, and so is the first folder of a key's path.
+// walk lists files and follows links: a key is a link to the kubelet's folder, and so is the first folder of a key's
+// path.
 func walk(root fs.FS, path string) ([]File, error) {
 	info, err := fs.Stat(root, path)
 	if err != nil {

@@ -48,12 +48,12 @@ func write(t *testing.T, label string, want map[string]string) string {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it may hold secrets")
-	require.Zero(t, info.Size()%2048, "a guest sees whole sectors")
+	require.Zero(t, info.Size()%4096, "a live migration copies whole blocks")
 	return path
 }
 
-// TestTheImageHoldsItsFiles under their own names, whatever their case and length.
-func TestTheImageHoldsItsFiles(t *testing.T) {
+// TestImageHoldsItsFiles: the files have their own names in the image, whatever the names' case and length.
+func TestImageHoldsItsFiles(t *testing.T) {
 	want := map[string]string{
 		"meta-data": "{}", "network-config": "version: 2\n", "openstack/latest/user_data": "#!/bin/sh\n",
 		"Key.With.Dots_and-CASE": "one", "key.with.dots_and-case": "another", "empty": "",
@@ -75,14 +75,21 @@ func TestTheImageHoldsItsFiles(t *testing.T) {
 	require.Equal(t, "a label of thirty-two characters", label)
 }
 
-func TestAnImageWithoutFiles(t *testing.T) {
+// TestImagesEndWithWholeBlock: an image ends with a whole block, whatever number of sectors its files take.
+func TestImagesEndWithWholeBlock(t *testing.T) {
+	for sectors := range 4 {
+		write(t, "cidata", map[string]string{"user-data": strings.Repeat("x", sectors*2048+1)})
+	}
+}
+
+func TestImageWithoutFiles(t *testing.T) {
 	got, _ := read(t, write(t, "cfgdata", nil))
 	require.Empty(t, got)
 }
 
-func TestWhatDoesNotFit(t *testing.T) {
+func TestRefusesUnfitFiles(t *testing.T) {
 	for path, want := range map[string]string{
-		"../secret": "not a path within", "/etc/secret": "not a path within", "": "not a path within",
+		"../secret": "not valid within", "/etc/secret": "not valid within", "": "not valid within",
 		strings.Repeat("n", 104): "more than 103 characters", "a/b/c/d/e/f/g/h/i": "more than 7 folders",
 	} {
 		dir := t.TempDir()
@@ -96,8 +103,8 @@ func TestWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestAFullDiskIsSaid: the library does not look at what its writes return.
-func TestAFullDiskIsSaid(t *testing.T) {
+// TestReportsFullDisk: the library ignores write errors.
+func TestReportsFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("there is no /dev/full")
 	}
@@ -106,8 +113,9 @@ func TestAFullDiskIsSaid(t *testing.T) {
 	require.ErrorContains(t, iso.Write(path, "x", []iso.File{{Path: "a", Data: []byte("b")}}), "no space left")
 }
 
-// TestWhatTheKubeletMounts: each key is a link to the newest of its folders, which are not files of the user's.
-func TestWhatTheKubeletMounts(t *testing.T) {
+// TestFolderFollowsKubeletLinks: each key is a link into the folder that the kubelet has written last. Files are listed
+// by their keys, and the kubelet's own folders are not listed.
+func TestFolderFollowsKubeletLinks(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range map[string]string{"..2026_11_22/key": "1", "..2026_11_22/deep/er/key": "2"} {
 		path := filepath.Join(dir, name)

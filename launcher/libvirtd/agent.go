@@ -11,9 +11,9 @@ import (
 )
 
 // AgentCommand sends one command to the guest's agent and returns its answer, both as JSON. Commands of one guest
-// follow each other, and hold up nothing else: libvirt keeps a queue of its own for the agent. The timeout is cut to
-// whole seconds, of which it has at least one. The error wraps guest.ErrSilent when the agent did not answer, or went
-// away before it did.
+// follow each other, and block no other calls: libvirt has a separate queue for the agent. The timeout is cut to whole
+// seconds, with a minimum of one. The error wraps guest.ErrSilent when the agent did not answer, or disconnected before
+// it did.
 func (l *Libvirt) AgentCommand(command string, timeout time.Duration) (string, error) {
 	d, err := l.handle()
 	if err != nil {
@@ -28,8 +28,8 @@ func (l *Libvirt) AgentCommand(command string, timeout time.Duration) (string, e
 	return answer, nil
 }
 
-// agentFailure sorts libvirt's errors about the agent. Newer versions of libvirt have a code of their own for a command
-// that was not answered in time by an agent that had just answered; to us that is the same silence.
+// agentFailure classifies libvirt's errors about the agent. Newer versions of libvirt have a separate code for a
+// command that the agent did not answer in time, after it had just answered another; both count as silence here.
 func agentFailure(err error) error {
 	if errors.Is(err, libvirt.ERR_AGENT_UNRESPONSIVE) || errors.Is(err, libvirt.ERR_AGENT_COMMAND_TIMEOUT) {
 		return fmt.Errorf("%w: %w", guest.ErrSilent, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/guest"
 )
 
-// TestAnAgentThatIsTooLateIsSilent: what it was asked may be done all the same.
-func TestAnAgentThatIsTooLateIsSilent(t *testing.T) {
+// TestLateAgentIsSilent: the guest may still carry out the command.
+func TestLateAgentIsSilent(t *testing.T) {
 	for code, silent := range map[libvirt.ErrorNumber]bool{
 		libvirt.ERR_AGENT_UNRESPONSIVE:    true,
 		libvirt.ERR_AGENT_COMMAND_TIMEOUT: true,

@@ -15,8 +15,8 @@ const (
 	hostMachine      = "q35"
 )
 
-// Capabilities returns what libvirt says of the host, of domains of a type (kvm or qemu), and of the CPU that such a
-// domain can have, with all its features; all as XML.
+// Capabilities returns libvirt's descriptions of the host, of domains of a type (kvm or qemu), and of the CPU that such
+// a domain can have, with all its features; all as XML.
 func (l *Libvirt) Capabilities(virtType string) (host, domain, baseline string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,11 +24,11 @@ func (l *Libvirt) Capabilities(virtType string) (host, domain, baseline string, 
 		return "", "", "", guest.ErrUnavailable
 	}
 	if host, err = l.conn.GetCapabilities(); err != nil {
-		return "", "", "", fmt.Errorf("asking for the host's capabilities: %w", err)
+		return "", "", "", fmt.Errorf("reading the host's capabilities: %w", err)
 	}
 	if domain, err = l.conn.GetDomainCapabilities(l.cfg.Emulator, hostArchitecture, hostMachine, virtType,
 		0); err != nil {
-		return "", "", "", fmt.Errorf("asking for the capabilities of %s domains: %w", virtType, err)
+		return "", "", "", fmt.Errorf("reading the capabilities of %s domains: %w", virtType, err)
 	}
 	cpu, err := hostModel(domain)
 	if err != nil {
@@ -37,19 +37,19 @@ func (l *Libvirt) Capabilities(virtType string) (host, domain, baseline string, 
 	baseline, err = l.conn.BaselineHypervisorCPU(l.cfg.Emulator, hostArchitecture, hostMachine, virtType, []string{cpu},
 		libvirt.CONNECT_BASELINE_CPU_EXPAND_FEATURES)
 	if err != nil {
-		return "", "", "", fmt.Errorf("asking for the CPU features of %s domains: %w", virtType, err)
+		return "", "", "", fmt.Errorf("reading the CPU features of %s domains: %w", virtType, err)
 	}
 	return host, domain, baseline, nil
 }
 
-// hostModel is the CPU of a domain that asks for the host's model, as a description of its own.
+// hostModel returns the CPU of a domain with mode host-model, as a description of its own.
 func hostModel(domain string) (string, error) {
 	var caps libvirtxml.DomainCaps
 	if err := caps.Unmarshal(domain); err != nil {
 		return "", fmt.Errorf("reading the domain's capabilities: %w", err)
 	}
 	if caps.CPU == nil {
-		return "", errors.New("libvirt says nothing of CPUs")
+		return "", errors.New("libvirt describes no CPU modes")
 	}
 	for _, mode := range caps.CPU.Modes {
 		if mode.Name != "host-model" || len(mode.Models) == 0 {
@@ -66,5 +66,5 @@ func hostModel(domain string) (string, error) {
 		}
 		return text, nil
 	}
-	return "", errors.New("libvirt knows no model of the host's CPU")
+	return "", errors.New("libvirt has no model for the host's CPU")
 }

@@ -12,29 +12,29 @@ import (
 	"github.com/google/uuid"
 )
 
-// Config says where things are.
+// Config has the paths and names of one libvirt daemon.
 type Config struct {
 	Daemon   string // the libvirtd program
 	Emulator string // the QEMU program
-	// Private is a writable directory of this pod for everything that libvirt keeps.
+	// Private is a writable directory of this pod for everything that libvirt stores.
 	Private string
-	// Capabilities is a directory with libvirt's cached capabilities of the emulator, made with the image; empty or
-	// missing: libvirt finds them out, which takes up to 4 s.
+	// Capabilities is a directory with libvirt's cached capabilities of the emulator, made with the image. If it is
+	// empty or missing, libvirt probes the emulator, which takes up to 4 s.
 	Capabilities string
-	// HostUUID tells two pods' daemons apart: equal ones refuse to migrate to each other. The pod's UID will do.
+	// HostUUID distinguishes the daemons of two pods: equal ones refuse to migrate to each other. The pod's UID serves.
 	HostUUID string
 	// Domain is the name of the one domain.
 	Domain string
 }
 
-// Beneath Config.Private. Sockets have 108 bytes for their path, and libvirt appends some 60 to these.
+// The directories beneath Config.Private. The path of a socket has at most 108 bytes, and libvirt appends about 60.
 func (c Config) runtimeDir() string { return filepath.Join(c.Private, "run") }
 func (c Config) cacheDir() string   { return filepath.Join(c.Private, "cache") }
 func (c Config) configDir() string  { return filepath.Join(c.Private, "config") }
 func (c Config) dataDir() string    { return filepath.Join(c.Private, "data") }
 func (c Config) homeDir() string    { return filepath.Join(c.Private, "home") }
 
-// Socket is the daemon's.
+// Socket returns the path of the daemon's socket.
 func (c Config) Socket() string { return filepath.Join(c.runtimeDir(), "libvirt", "libvirt-sock") }
 
 func (c Config) daemonConfig() string {
@@ -45,12 +45,12 @@ func (c Config) pidFile() string {
 	return filepath.Join(c.runtimeDir(), "libvirt", "qemu", "run", c.Domain+".pid")
 }
 
-// statusFile is what libvirtd itself knows of the running domain, written anew with each step that it takes.
+// statusFile returns the file with libvirtd's own status of the running domain, which it rewrites at each step.
 func (c Config) statusFile() string {
 	return filepath.Join(c.runtimeDir(), "libvirt", "qemu", "run", c.Domain+".xml")
 }
 
-// QEMULog is what the emulator writes about itself: the first place to look when it does not start.
+// QEMULog returns the emulator's log: the first place to look when it does not start.
 func (c Config) QEMULog() string {
 	return filepath.Join(c.cacheDir(), "libvirt", "qemu", "log", c.Domain+".log")
 }
@@ -66,8 +66,8 @@ func (c Config) environment() []string {
 	}
 }
 
-// daemonSettings: one pod, one domain, one client. Whoever reaches the socket is the launcher's own user. A daemon
-// reads nothing more of a client that waits for so many answers, keep-alive messages either: there are never as many.
+// daemonSettings are for one pod, one domain, one client. Only the launcher's own user can reach the socket. A daemon
+// stops reading from a client with so many calls in progress, even keep-alive messages: the limit is never reached.
 const daemonSettings = `listen_tls = 0
 listen_tcp = 0
 auth_unix_ro = "none"
@@ -79,8 +79,7 @@ max_client_requests = 100
 prio_workers = 2
 `
 
-// qemuSettings: the pod confines QEMU, so libvirt has nothing to add; without virtlogd the daemon's files carry its
-// output.
+// qemuSettings turn off what the pod does: it confines QEMU. Without virtlogd, files of the daemon have QEMU's output.
 const qemuSettings = `stdio_handler = "file"
 security_driver = "none"
 cgroup_controllers = [ ]
@@ -90,7 +89,7 @@ vnc_tls = 0
 max_core = 0
 `
 
-// write makes the directories, the configuration, and the capabilities cache.
+// write writes the directories, the configuration, and the capabilities cache.
 func (c Config) write() error {
 	for _, dir := range []string{
 		filepath.Join(c.runtimeDir(), "libvirt"), filepath.Join(c.configDir(), "libvirt", "qemu"),
@@ -113,7 +112,7 @@ func (c Config) write() error {
 		}
 	}
 	if err := c.writeCapabilities(); err != nil {
-		return fmt.Errorf("taking over the cached capabilities: %w", err)
+		return fmt.Errorf("copying the cached capabilities: %w", err)
 	}
 	return nil
 }
@@ -122,8 +121,8 @@ func (c Config) capabilitiesCache() string {
 	return filepath.Join(c.cacheDir(), "libvirt", "qemu", "cache", "capabilities")
 }
 
-// writeCapabilities copies the cache that came with the image. libvirt believes it only with the change times of the
-// emulator and of the daemon, which every node gives anew when it unpacks the image.
+// writeCapabilities copies the cache that came with the image. libvirt uses it only with the change times of the
+// emulator and the daemon, which every node sets again when it unpacks the image.
 func (c Config) writeCapabilities() error {
 	files, err := filepath.Glob(filepath.Join(c.Capabilities, "*.xml"))
 	if err != nil || c.Capabilities == "" || len(files) == 0 {
@@ -138,7 +137,7 @@ func (c Config) writeCapabilities() error {
 		return err
 	}
 	for _, f := range files {
-		content, err := os.ReadFile(f) //nolint:gosec // part of the image
+		content, err := os.ReadFile(f) // part of the image
 		if err != nil {
 			return err
 		}
@@ -164,7 +163,7 @@ func changeTime(path string) (int64, error) {
 	return s.Ctim.Sec, nil
 }
 
-// lastLines returns the end of QEMU's own log, for people.
+// lastLines returns the end of QEMU's own log, for messages to people.
 func (c Config) lastLines(n int) []string {
 	b, err := os.ReadFile(c.QEMULog())
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 
 const (
 	connectPoll = 10 * time.Millisecond
-	// connectLimit is how long a daemon may take to answer before it is ended and started again.
+	// connectLimit is the time that a daemon has to answer before it is ended and started again.
 	connectLimit = 60 * time.Second
-	// A daemon that has sent nothing for a minute, which is one interval more than keepAliveCount, is ended, too. Its
-	// event loop answers, and not the threads that work.
+	// A daemon that has sent nothing for a minute, which is one interval more than keepAliveCount, is ended, too. This
+	// tests its event loop, not its worker threads.
 	keepAliveInterval = 10 // seconds
 	keepAliveCount    = 5
 	restartDelay      = 200 * time.Millisecond
@@ -33,16 +33,16 @@ const (
 	longestLine       = 1024
 )
 
-// Processes starts the daemon; the launcher's own reaps orphans meanwhile.
+// Processes starts the daemon; the launcher's implementation also reaps orphans.
 type Processes interface {
 	Start(cmd *exec.Cmd) error
 	Wait(cmd *exec.Cmd) error
 }
 
-// EventLoop is libvirt's: there is one per process, and it must run before the first connection is opened.
+// EventLoop is libvirt's event loop: there is one per process, and it must run before the first connection is opened.
 type EventLoop struct{}
 
-// StartEventLoop starts it. Call it once per process; it runs until the process ends.
+// StartEventLoop starts the event loop. Call it once per process; it runs until the process ends.
 func StartEventLoop(log zerolog.Logger) (*EventLoop, error) {
 	if err := libvirt.EventRegisterDefaultImpl(); err != nil {
 		return nil, fmt.Errorf("registering libvirt's event loop: %w", err)
@@ -50,7 +50,7 @@ func StartEventLoop(log zerolog.Logger) (*EventLoop, error) {
 	go func() {
 		for {
 			if err := libvirt.EventRunDefaultImpl(); err != nil {
-				log.Error().Err(err).Msg("libvirt's event loop failed a turn")
+				log.Error().Err(err).Msg("failed to run libvirt's event loop")
 				time.Sleep(restartDelay)
 			}
 		}
@@ -64,9 +64,9 @@ type Libvirt struct {
 	processes Processes
 	log       zerolog.Logger
 
-	kick    chan struct{}     // libvirt has something new to say
-	changes chan guest.Status // the newest status, if nobody has taken it yet
-	reboots chan struct{}     // the guest was reset, if nobody has taken that yet
+	kick    chan struct{}     // the domain's state may have changed
+	changes chan guest.Status // the newest status, until it is received
+	reboots chan struct{}     // the guest was reset, until that is received
 	ready   chan struct{}     // closed at the first connection
 	once    sync.Once
 
@@ -74,14 +74,14 @@ type Libvirt struct {
 	conn    *libvirt.Connect
 	started bool // the domain has been running
 
-	// stopped is when the guest last stood still because it was about to leave, in milliseconds since 1970.
+	// stopped is when the guest last stopped in order to leave, in milliseconds since 1970.
 	stopped atomic.Int64
 
 	pub  sync.Mutex // not held while libvirt is called, which may hang
 	last guest.Status
 }
 
-// New makes it; Run starts the daemon.
+// New returns a Libvirt; its Run starts the daemon.
 func New(_ *EventLoop, cfg Config, processes Processes, log zerolog.Logger) *Libvirt {
 	return &Libvirt{
 		cfg: cfg, processes: processes, log: log, last: guest.Status{State: guest.Absent},
@@ -90,18 +90,18 @@ func New(_ *EventLoop, cfg Config, processes Processes, log zerolog.Logger) *Lib
 	}
 }
 
-// Ready is closed once the daemon answered for the first time.
+// Ready returns a channel that is closed once the daemon has answered for the first time.
 func (l *Libvirt) Ready() <-chan struct{} { return l.ready }
 
-// Changes delivers the status of the domain each time it differs; states that were replaced before they were read are
-// left out.
+// Changes delivers the status of the domain each time it differs, without states that were replaced before they were
+// received.
 func (l *Libvirt) Changes() <-chan guest.Status { return l.changes }
 
-// Reboots tells that the guest was reset, once for all resets since it was last read. What happens while libvirt is not
-// connected is not told.
+// Reboots receives one value for all resets of the guest since the last receive. Resets while libvirt is disconnected
+// are not reported.
 func (l *Libvirt) Reboots() <-chan struct{} { return l.reboots }
 
-// Run keeps the daemon running and connected until ctx ends. It fails only if the daemon cannot even be set up.
+// Run keeps the daemon running and connected until ctx ends. It fails only if the daemon cannot be set up.
 func (l *Libvirt) Run(ctx context.Context) error {
 	if err := l.cfg.write(); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (l *Libvirt) Run(ctx context.Context) error {
 			delays = fresh
 		}
 		delay := delays.Step()
-		l.log.Warn().Err(err).Dur("again_in", delay).Msg("libvirtd ended; the guest is not affected")
+		l.log.Warn().Err(err).Dur("again_in", delay).Msg("restarting libvirtd, which has ended")
 		select {
 		case <-ctx.Done():
 		case <-time.After(delay):
@@ -129,15 +129,15 @@ func (l *Libvirt) Run(ctx context.Context) error {
 
 // life is one process of the daemon, from its start to its end.
 func (l *Libvirt) life(ctx context.Context) error {
-	cmd := exec.Command(l.cfg.Daemon, "--config", l.cfg.daemonConfig()) //nolint:gosec // from the image
+	cmd := exec.Command(l.cfg.Daemon, "--config", l.cfg.daemonConfig())
 	cmd.Env = l.cfg.environment()
-	// Its own process group: signals to the launcher's are not for it.
+	// Its own process group, so that it does not get signals to the launcher's.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Dir = "/"
 	output, input := io.Pipe()
-	defer input.Close() //nolint:errcheck // ends the copying
+	defer input.Close()
 	cmd.Stdout, cmd.Stderr = input, input
-	// QEMU inherits nothing of these, but whatever does must not keep us waiting for it.
+	// QEMU inherits none of these, and any other process that does must not block the wait.
 	cmd.WaitDelay = stopLimit
 	go l.copyLog(output)
 	if err := l.processes.Start(cmd); err != nil {
@@ -153,7 +153,7 @@ func (l *Libvirt) life(ctx context.Context) error {
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
-	case <-exited: //nolint:errcheck // it was told to end
+	case <-exited: //nolint:errcheck // it was sent SIGTERM
 	case <-time.After(stopLimit):
 		_ = cmd.Process.Kill()
 		<-exited //nolint:errcheck // it was killed
@@ -161,13 +161,13 @@ func (l *Libvirt) life(ctx context.Context) error {
 	return err
 }
 
-// daemonExited says how the process ended.
+// daemonExited has the error with which the process ended.
 type daemonExited struct{ err error }
 
 func (e *daemonExited) Error() string { return fmt.Sprintf("libvirtd exited: %v", e.err) }
 
-// errHung says that a daemon is there and does not answer.
-var errHung = errors.New("libvirtd does not answer") //nolint:gochecknoglobals // a constant error
+// errHung means that the daemon runs but does not answer.
+var errHung = errors.New("libvirtd does not answer")
 
 // serve keeps connections to a running daemon until it exits or does not answer.
 func (l *Libvirt) serve(ctx context.Context, exited <-chan error) error {
@@ -183,9 +183,9 @@ func (l *Libvirt) serve(ctx context.Context, exited <-chan error) error {
 	}
 }
 
-// use works with a connection until it closes (nil) or there is no point in another one (an error).
+// use works with a connection until it closes (nil) or another one would be useless (an error).
 func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, exited <-chan error) error {
-	defer conn.Close() //nolint:errcheck // nothing is left to be done about it
+	defer conn.Close()
 	closed, unwatch, err := l.watch(conn)
 	defer unwatch()
 	if err != nil {
@@ -217,8 +217,8 @@ func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Co
 	}
 }
 
-// open opens one connection. It returns at the limit, and when ctx ends, also where libvirt does not: what that waits
-// for ends with the daemon.
+// open opens one connection. It returns at the limit, and when ctx ends, even while libvirt's call hangs: that call
+// ends with the daemon.
 func (l *Libvirt) open(ctx context.Context, limit <-chan time.Time) (*libvirt.Connect, error) {
 	type result struct {
 		conn *libvirt.Connect
@@ -245,8 +245,8 @@ func (l *Libvirt) open(ctx context.Context, limit <-chan time.Time) (*libvirt.Co
 	return nil, err
 }
 
-// watch registers for events. Callbacks run on libvirt's event loop and must not call libvirt, so they only say that
-// there is news. Every registration holds the connection, also a broken one, until unwatch is called.
+// watch registers for events. Callbacks run on libvirt's event loop and must not call libvirt, so they only wake the
+// refresh loop. Every registration holds a reference to the connection, even a broken one, until unwatch is called.
 func (l *Libvirt) watch(
 	conn *libvirt.Connect,
 ) (closed <-chan libvirt.ConnectCloseReason, unwatch func(), err error) {
@@ -257,9 +257,9 @@ func (l *Libvirt) watch(
 			u()
 		}
 	}
-	// First: a daemon that hangs already must not keep what follows from returning.
+	// First: if the daemon already hangs, the calls below must still return.
 	if err := conn.SetKeepAlive(keepAliveInterval, keepAliveCount); err != nil {
-		return ended, unwatch, fmt.Errorf("watching whether libvirtd answers: %w", err)
+		return ended, unwatch, fmt.Errorf("setting the keep-alive of libvirtd: %w", err)
 	}
 	err = conn.RegisterCloseCallback(func(_ *libvirt.Connect, reason libvirt.ConnectCloseReason) {
 		select {
@@ -273,7 +273,7 @@ func (l *Libvirt) watch(
 	undo = append(undo, func() { _ = conn.UnregisterCloseCallback() })
 	id, err := conn.DomainEventLifecycleRegister(nil,
 		func(_ *libvirt.Connect, _ *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
-			l.log.Debug().Stringer("event", e).Msg("domain event")
+			l.log.Debug().Stringer("event", e).Msg("received domain event")
 			if e.Event == libvirt.DOMAIN_EVENT_SUSPENDED &&
 				libvirt.DomainEventSuspendedDetailType(e.Detail) == libvirt.DOMAIN_EVENT_SUSPENDED_MIGRATED {
 				l.stopped.Store(time.Now().UnixMilli())
@@ -305,9 +305,9 @@ func (l *Libvirt) watch(
 	return ended, unwatch, nil
 }
 
-// A daemon that has just started finds its domains again in the background: one whose QEMU has died meanwhile is listed
-// as running at first, and goes without an event. So the state is read again for a while after each connection, in
-// growing steps.
+// A daemon that has just started finds its domains again in the background: it first lists one whose QEMU has died
+// meanwhile as running, and sends no event when that ends. So the state is read again for a while after each
+// connection, in growing intervals.
 const (
 	firstLook = 100 * time.Millisecond
 	looks     = 8 // the last one 13 s after the one before
@@ -330,7 +330,7 @@ func (l *Libvirt) refreshUntil(
 			if reason == libvirt.CONNECT_CLOSE_REASON_KEEPALIVE {
 				return errHung
 			}
-			l.log.Warn().Msg("the connection to libvirtd was closed")
+			l.log.Warn().Msg("lost connection to libvirtd")
 			return nil
 		case <-l.kick:
 		case <-look.C:
@@ -354,9 +354,9 @@ func (l *Libvirt) setConn(conn *libvirt.Connect) {
 	l.conn = conn
 }
 
-// copyLog makes log lines of what the daemon prints.
+// copyLog copies the daemon's output to the log.
 func (l *Libvirt) copyLog(r io.ReadCloser) {
-	defer r.Close() //nolint:errcheck // a pipe
+	defer r.Close()
 	lines := bufio.NewReaderSize(r, longestLine)
 	for {
 		line, more, err := lines.ReadLine()

@@ -17,7 +17,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/guest"
 )
 
-// RefusedError is libvirt's or QEMU's refusal to start the domain. Trying again does not help.
+// RefusedError is libvirt's or QEMU's refusal to start the domain. Another attempt does not help.
 type RefusedError struct{ Err error }
 
 // Error implements error.
@@ -26,14 +26,14 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns libvirt's error.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// errNotConnected is what a look at the domain says while the daemon is away.
+// errNotConnected is returned for reads of the domain while the daemon is away.
 var errNotConnected = fmt.Errorf("not connected: %w", guest.ErrUnavailable)
 
-// killWait is how long a killed QEMU may take to disappear; a process in the kernel's hands cannot be hurried.
+// killWait is the time that a killed QEMU has to disappear; a process inside a system call cannot be hurried.
 const killWait = 10 * time.Second
 
-// Start defines the domain and starts it, unless it runs or has run: then it leaves it as it is. It returns the machine
-// type that libvirt chose, where it is known. Errors are guest.ErrUnavailable or a *RefusedError.
+// Start defines the domain and starts it, unless it runs or has run: then it leaves it unchanged. It returns the
+// machine type that libvirt chose, where it is known. Errors are guest.ErrUnavailable or a *RefusedError.
 func (l *Libvirt) Start(xml string, paused bool) (machine string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *Libvirt) Start(xml string, paused bool) (machine string, err error) {
 		if err != nil {
 			return "", l.failure("reading the domain's state", err)
 		}
-		// An earlier attempt lost the connection after it had succeeded.
+		// An earlier attempt succeeded, and then lost the connection.
 		if s := stateOf(state, reason, false); s.Live() || s.Ended() {
 			l.started = true
 			return "", nil
@@ -79,8 +79,8 @@ func (l *Libvirt) Start(xml string, paused bool) (machine string, err error) {
 	return status.MachineType, nil
 }
 
-// Shutdown presses the guest's power button. Whether it reacts is the guest's business. A paused guest could not: it is
-// resumed first.
+// Shutdown presses the guest's power button. The guest may ignore it. A paused guest could not react, so it is resumed
+// first.
 func (l *Libvirt) Shutdown(context.Context) error {
 	d, err := l.handle()
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *Libvirt) Shutdown(context.Context) error {
 	defer d.Free() //nolint:errcheck // a handle
 	if state, reason, err := d.GetState(); err == nil && stateOf(state, reason, true) == guest.Paused {
 		if err := resume(d, guest.Paused); err != nil {
-			l.log.Warn().Err(err).Msg("the paused guest does not go on; it cannot react to its power button")
+			l.log.Warn().Err(err).Msg("failed to resume paused guest before its shutdown")
 		}
 	}
 	if err := d.ShutdownFlags(libvirt.DOMAIN_SHUTDOWN_ACPI_POWER_BTN); err != nil {
@@ -99,8 +99,8 @@ func (l *Libvirt) Shutdown(context.Context) error {
 	return nil
 }
 
-// Destroy ends QEMU: gently through libvirt, or, when that does not answer before ctx ends, by killing the process. It
-// returns nil when the domain is about to be reported as ended.
+// Destroy ends QEMU through libvirt, or kills the process if libvirt does not answer before ctx ends. It returns nil
+// when the domain's end is about to be reported.
 func (l *Libvirt) Destroy(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- l.destroy() }()
@@ -114,7 +114,7 @@ func (l *Libvirt) Destroy(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	l.log.Warn().Err(err).Msg("libvirt does not end the domain; killing QEMU")
+	l.log.Warn().Err(err).Msg("killing QEMU because libvirt failed to destroy the domain")
 	return l.kill()
 }
 
@@ -133,7 +133,7 @@ func (l *Libvirt) destroy() error {
 	return nil
 }
 
-// pid is QEMU's process, which may have ended.
+// pid returns QEMU's process, which may have ended.
 func (l *Libvirt) pid() (int, error) {
 	content, err := os.ReadFile(l.cfg.pidFile())
 	if err != nil {
@@ -160,12 +160,12 @@ func (l *Libvirt) kill() error {
 	}
 	for end := time.Now().Add(killWait); time.Now().Before(end); time.Sleep(connectPoll) {
 		if _, err := os.Stat(proc); os.IsNotExist(err) {
-			// libvirt may never say so.
+			// libvirt may never report it.
 			l.publish(guest.Status{State: guest.Killed})
 			return nil
 		}
 	}
-	return fmt.Errorf("QEMU (process %d) does not go away", pid)
+	return fmt.Errorf("QEMU (process %d) did not end after SIGKILL", pid)
 }
 
 // refresh reads the domain's state and publishes it if it is new.
@@ -175,7 +175,7 @@ func (l *Libvirt) refresh() {
 	case err == nil:
 		l.publish(status)
 	case !errors.Is(err, errNotConnected):
-		l.log.Warn().Err(err).Msg("the domain's state is not known")
+		l.log.Warn().Err(err).Msg("failed to read domain state")
 	}
 }
 
@@ -209,13 +209,13 @@ func (l *Libvirt) Look() (guest.Status, error) {
 		}
 	}
 	if status.State.Live() {
-		l.started = true // also one that comes from elsewhere
+		l.started = true // also one that was migrated here
 		l.describe(d, &status)
 	}
 	return status, nil
 }
 
-// describe adds what only the running domain's XML has.
+// describe adds the facts that only the running domain's XML has.
 func (l *Libvirt) describe(d *libvirt.Domain, status *guest.Status) {
 	text, err := d.GetXMLDesc(0)
 	if err != nil {
@@ -223,7 +223,7 @@ func (l *Libvirt) describe(d *libvirt.Domain, status *guest.Status) {
 	}
 	var x libvirtxml.Domain
 	if err := x.Unmarshal(text); err != nil {
-		l.log.Warn().Err(err).Msg("the domain's description cannot be read")
+		l.log.Warn().Err(err).Msg("failed to read domain XML")
 		return
 	}
 	if x.OS != nil && x.OS.Type != nil {
@@ -252,13 +252,13 @@ func (l *Libvirt) publish(status guest.Status) {
 	}
 	l.last = status
 	select {
-	case <-l.changes: // replaced before anybody read it
+	case <-l.changes: // replaced before it was received
 	default:
 	}
 	l.changes <- status
 }
 
-// handle looks the domain up; it is an error when there is none. The caller frees it.
+// handle returns a handle of the domain, which the caller frees. It fails if there is no domain.
 func (l *Libvirt) handle() (*libvirt.Domain, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,7 +267,7 @@ func (l *Libvirt) handle() (*libvirt.Domain, error) {
 	}
 	d, err := l.lookup()
 	if err == nil && d == nil {
-		err = errors.New("libvirt knows no such domain")
+		err = errors.New("libvirt has no such domain")
 	}
 	return d, err
 }
@@ -280,12 +280,12 @@ func (l *Libvirt) lookup() (*libvirt.Domain, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, l.failure("looking the domain up", err)
+		return nil, l.failure("looking up the domain", err)
 	}
 	return d, nil
 }
 
-// failure sorts libvirt's errors: a lost connection passes, everything else is its judgement.
+// failure classifies libvirt's errors: a lost connection is temporary, everything else a refusal.
 func (l *Libvirt) failure(doing string, err error) error {
 	if alive, aliveErr := l.conn.IsAlive(); aliveErr != nil || !alive {
 		return fmt.Errorf("%s: %w: %w", doing, guest.ErrUnavailable, err)

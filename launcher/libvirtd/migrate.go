@@ -16,10 +16,10 @@ import (
 
 const mebibyte = 1 << 20
 
-// Migrate moves the domain to another libvirt and returns when that has ended. How it has ended is not what it returns
-// but what Look says: libvirt may report success and have resumed the guest, or lose the answer of a target that has
-// it. So the guest is always paused at the target, for the target's launcher to resume it, and the source's definition
-// is kept, which says for good that the guest was given away.
+// Migrate moves the domain to another libvirt and returns when that has ended. The outcome is not its error but the
+// result of Look: libvirt may report success and have resumed the guest, or lose the answer of a target that has it. So
+// the guest is always paused at the target, whose launcher resumes it. The source keeps the domain's definition, which
+// records permanently that the guest was migrated.
 func (l *Libvirt) Migrate(m guest.Move) error {
 	d, err := l.handle()
 	if err != nil {
@@ -55,24 +55,24 @@ func (l *Libvirt) Migrate(m guest.Move) error {
 }
 
 // mebibytes rounds up: 0 would be no limit.
-func mebibytes(bytes int64) uint64 { return uint64((bytes + mebibyte - 1) / mebibyte) } //nolint:gosec // positive
+func mebibytes(bytes int64) uint64 { return uint64((bytes + mebibyte - 1) / mebibyte) }
 
-// AbortMigration has libvirt abort the move that is under way; without one it does nothing.
+// AbortMigration has libvirt abort the move in progress; without one it does nothing.
 func (l *Libvirt) AbortMigration() error {
 	return l.adjust("aborting the migration", func(d *libvirt.Domain) error { return d.AbortJob() })
 }
 
-// SetMigrationBandwidth in bytes per second.
+// SetMigrationBandwidth sets the bandwidth in bytes per second.
 func (l *Libvirt) SetMigrationBandwidth(bytes int64) error {
 	return l.adjust("setting the migration's bandwidth", func(d *libvirt.Domain) error {
 		return d.MigrateSetMaxSpeed(mebibytes(bytes), 0)
 	})
 }
 
-// SetMigrationDowntime is how long the guest may stand still at the end.
+// SetMigrationDowntime sets how long the guest may stand still at the end.
 func (l *Libvirt) SetMigrationDowntime(limit time.Duration) error {
 	return l.adjust("setting the migration's downtime", func(d *libvirt.Domain) error {
-		return d.MigrateSetMaxDowntime(uint64(limit.Milliseconds()), 0) //nolint:gosec // positive
+		return d.MigrateSetMaxDowntime(uint64(limit.Milliseconds()), 0)
 	})
 }
 
@@ -89,7 +89,7 @@ func (l *Libvirt) adjust(doing string, do func(*libvirt.Domain) error) error {
 	return nil
 }
 
-// Copying is how far the move is; false: none is under way, or it does not copy yet.
+// Copying returns the progress of the move; false if none is in progress, or if it does not copy yet.
 func (l *Libvirt) Copying() (guest.Copying, bool, error) {
 	d, err := l.handle()
 	if err != nil {
@@ -98,23 +98,23 @@ func (l *Libvirt) Copying() (guest.Copying, bool, error) {
 	defer d.Free() //nolint:errcheck // a handle
 	j, err := d.GetJobStats(0)
 	if err != nil {
-		return guest.Copying{}, false, fmt.Errorf("reading how far the migration is: %w", err)
+		return guest.Copying{}, false, fmt.Errorf("reading the progress of the migration: %w", err)
 	}
 	if j.Type == libvirt.DOMAIN_JOB_NONE || !j.DataTotalSet {
 		return guest.Copying{}, false, nil
 	}
-	size := func(n uint64) int64 { return int64(n) } //nolint:gosec // of a machine's memory and disks
+	size := func(n uint64) int64 { return int64(n) } // of a machine's memory and disks
 	return guest.Copying{
 		Total: size(j.DataTotal), Processed: size(j.DataProcessed), Remaining: size(j.DataRemaining),
 		DirtyRate: size(j.MemDirtyRate * j.MemPageSize), Rate: size(j.MemBps),
-		Iteration: int(j.MemIteration), DowntimeMs: size(j.Downtime), //nolint:gosec // small
+		Iteration: int(j.MemIteration), DowntimeMs: size(j.Downtime),
 	}, true, nil
 }
 
-// StoppedAt is when the guest last stood still because it was about to leave, in milliseconds since 1970; 0: never.
+// StoppedAt returns when the guest last stopped in order to leave, in milliseconds since 1970; 0 if it never did.
 func (l *Libvirt) StoppedAt() int64 { return l.stopped.Load() }
 
-// Phase of the move, as libvirtd has written it down; it can be read also while libvirtd is away.
+// Phase returns the phase of the move from libvirtd's status file, which can be read even while libvirtd is away.
 func (l *Libvirt) Phase() string {
 	b, err := os.ReadFile(l.cfg.statusFile())
 	if err != nil {
@@ -142,11 +142,11 @@ func phaseOf(status []byte) string {
 	return s.Job.Phase
 }
 
-// lookAgain is how often whoever waits for QEMU's end looks whether it still has to.
+// lookAgain is the time after which a watch for QEMU's end checks whether it is still needed.
 const lookAgain = time.Second
 
-// Ended is closed when the domain's QEMU, which runs now, is dead: it has then written its last byte to its disks. It
-// is watched until ctx ends.
+// Ended returns a channel that is closed when the domain's QEMU, which runs now, is dead: it has then written its last
+// byte to its disks. The watch ends with ctx.
 func (l *Libvirt) Ended(ctx context.Context) (<-chan struct{}, error) {
 	pid, err := l.pid()
 	if err != nil {
@@ -158,9 +158,9 @@ func (l *Libvirt) Ended(ctx context.Context) (<-chan struct{}, error) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		defer unix.Close(fd) //nolint:errcheck // nothing is left to be done about it
+		defer unix.Close(fd)
 		for ctx.Err() == nil {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, //nolint:gosec // descriptors are small
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}},
 				int(lookAgain.Milliseconds()))
 			if n > 0 {
 				close(ended)

@@ -25,14 +25,14 @@ func TestPhaseOf(t *testing.T) {
 	require.Equal(t, guest.PhaseUnknown, phaseOf([]byte(`<domain><job async='migration out' phase='confirm3'/></domain>`)))
 }
 
-// TestABandwidthIsNeverNone: 0 would be no limit.
-func TestABandwidthIsNeverNone(t *testing.T) {
+// TestBandwidthIsNeverZero: 0 would mean no limit.
+func TestBandwidthIsNeverZero(t *testing.T) {
 	require.EqualValues(t, 1, mebibytes(1))
 	require.EqualValues(t, 1, mebibytes(1<<20))
 	require.EqualValues(t, 2, mebibytes(1<<20+1))
 }
 
-func TestAGuestThatWasGivenAwayIsNoCrash(t *testing.T) {
+func TestMigratedGuestIsNoCrash(t *testing.T) {
 	s := stateOf(libvirt.DOMAIN_SHUTOFF, int(libvirt.DOMAIN_SHUTOFF_MIGRATED), true)
 	require.Equal(t, guest.Migrated, s)
 	require.True(t, s.Ended())

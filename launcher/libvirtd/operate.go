@@ -19,7 +19,7 @@ func (l *Libvirt) Suspend() error {
 	})
 }
 
-// Resume lets the virtual CPUs go on, and sets the guest's clock where its agent does that.
+// Resume continues the virtual CPUs, and sets the guest's clock if its agent supports that.
 func (l *Libvirt) Resume() error {
 	return l.operate("resuming the guest", resume)
 }
@@ -35,7 +35,7 @@ func resume(d *libvirt.Domain, s guest.State) error {
 		go func() {
 			defer d.Free() //nolint:errcheck // a handle
 			now := time.Now()
-			_ = d.SetTime(now.Unix(), uint(now.Nanosecond()), 0) //nolint:errcheck // a guest without an agent goes on with its old time
+			_ = d.SetTime(now.Unix(), uint(now.Nanosecond()), 0)
 		}()
 	}
 	return nil
@@ -46,22 +46,23 @@ func (l *Libvirt) Reset() error {
 	return l.operate("resetting the guest", func(d *libvirt.Domain, _ guest.State) error { return d.Reset(0) })
 }
 
-// Resize says that a disk has grown. Libvirt knows it by its file or device.
+// Resize notifies QEMU that a disk has grown. libvirt identifies the disk by its file or device.
 func (l *Libvirt) Resize(path string, bytes int64) error {
 	return l.operate("enlarging a disk", func(d *libvirt.Domain, _ guest.State) error {
-		return d.BlockResize(path, uint64(bytes), libvirt.DOMAIN_BLOCK_RESIZE_BYTES) //nolint:gosec // of a disk
+		return d.BlockResize(path, uint64(bytes), libvirt.DOMAIN_BLOCK_RESIZE_BYTES)
 	})
 }
 
-// Reboot asks the guest to reboot, by ACPI. Package agent asks the guest's agent: libvirt's own way waits a minute for
-// the guest to do it.
+// Reboot asks the guest to reboot, by ACPI. Package agent asks the guest's agent, because libvirt's own way waits a
+// minute for the reboot.
 func (l *Libvirt) Reboot() error {
 	return l.operate("rebooting the guest", func(d *libvirt.Domain, _ guest.State) error {
 		return d.Reboot(libvirt.DOMAIN_REBOOT_ACPI_POWER_BTN)
 	})
 }
 
-// operate does something to the domain, unless it has ended. Errors are guest.ErrUnavailable or a *RefusedError.
+// operate carries out an operation on the domain if it runs or is paused. Errors are guest.ErrUnavailable or a
+// *RefusedError.
 func (l *Libvirt) operate(doing string, do func(*libvirt.Domain, guest.State) error) error {
 	d, err := l.handle()
 	if err != nil {
@@ -74,7 +75,7 @@ func (l *Libvirt) operate(doing string, do func(*libvirt.Domain, guest.State) er
 		if s := stateOf(state, reason, true); s == guest.Running || s == guest.Paused {
 			err = do(d, s)
 		} else {
-			return &RefusedError{fmt.Errorf("%s: it does not run (%s)", doing, s)}
+			return &RefusedError{fmt.Errorf("%s: the domain does not run (%s)", doing, s)}
 		}
 	}
 	if err != nil {

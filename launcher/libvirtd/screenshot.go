@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// pngType is what libvirt makes where QEMU can write it (since 7.1).
+	// pngType is the format that libvirt returns if QEMU can write it (since 7.1).
 	pngType = "image/png"
-	// largestScreenshot is more than a PNG of 4096×4096 pixels takes, in bytes.
+	// largestScreenshot exceeds the size of a PNG of 4096×4096 pixels, in bytes.
 	largestScreenshot = 64 << 20
 	screenshotPiece   = 64 << 10
 )
@@ -30,7 +30,7 @@ func (l *Libvirt) Screenshot(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", guest.ErrUnavailable, err)
 	}
-	defer conn.Close() //nolint:errcheck // a handle
+	defer conn.Close()
 	stream, err := conn.NewStream(0)
 	if err != nil {
 		return fmt.Errorf("%w: %w", guest.ErrUnavailable, err)

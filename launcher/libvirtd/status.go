@@ -8,8 +8,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/guest"
 )
 
-// stateOf translates libvirt's state and reason. started: the domain has been running, so being shut off without a
-// reason means that libvirt missed its end rather than that it was only defined.
+// stateOf translates libvirt's state and reason. started means that the domain has been running: being shut off without
+// a reason then means that libvirt missed its end, rather than that it was only defined.
 func stateOf(state libvirt.DomainState, reason int, started bool) guest.State {
 	switch state {
 	case libvirt.DOMAIN_RUNNING, libvirt.DOMAIN_BLOCKED:
@@ -35,7 +35,7 @@ func stateOf(state libvirt.DomainState, reason int, started bool) guest.State {
 // pauseReason translates libvirt's reason for a paused domain.
 func pauseReason(state libvirt.DomainState, reason int) guest.PauseReason {
 	if state != libvirt.DOMAIN_PAUSED {
-		return guest.ByOther // asleep
+		return guest.ByOther // suspended by the guest
 	}
 	switch libvirt.DomainPausedReason(reason) {
 	case libvirt.DOMAIN_PAUSED_USER:
@@ -49,7 +49,7 @@ func pauseReason(state libvirt.DomainState, reason int) guest.PauseReason {
 	}
 }
 
-// fullDisk says that one of the disks has run out of space.
+// fullDisk reports whether one of the disks has run out of space.
 func fullDisk(disks []libvirt.DomainDiskError) bool {
 	return slices.ContainsFunc(disks, func(d libvirt.DomainDiskError) bool {
 		return d.Error == libvirt.DOMAIN_DISK_ERROR_NO_SPACE

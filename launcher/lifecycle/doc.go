@@ -1,3 +1,3 @@
-// Package lifecycle decides what a launcher does with its guest: one table from (state, input) to (next state,
-// actions). Nothing here has side effects; the launcher feeds it what happened and does what it says.
+// Package lifecycle decides what a launcher does with its guest: one table from (state, input) to (next state, action).
+// It has no side effects; the launcher feeds the inputs and carries out the actions.
 package lifecycle

@@ -1,8 +1,8 @@
 package lifecycle
 
-import "github.com/virtflow/virtflow/workflows/contract"
+import "github.com/virtflow/virtflow/contract"
 
-// Machine walks the table. It is not safe for concurrent use.
+// Machine is the state machine that follows the table. It is not safe for concurrent use.
 type Machine struct {
 	table  map[State]map[Input]Step
 	state  State
@@ -23,7 +23,7 @@ func (m *Machine) Apply(in Input) Action {
 	case Granted:
 		m.ran = m.ran || step.Do == Resume
 	case GuestOff, GuestKilled, GuestCrashed, GuestGone:
-		// One that was only received has not run here.
+		// A guest that was only received has not run here.
 		m.ran = m.ran || step.Reason != "" && step.Reason != contract.ReasonNotReceived
 	default:
 	}
@@ -33,17 +33,17 @@ func (m *Machine) Apply(in Input) Action {
 	return step.Do
 }
 
-// State is the present state.
+// State returns the current state.
 func (m *Machine) State() State { return m.state }
 
-// Ran says that a domain has been running.
+// Ran reports whether a domain has been running.
 func (m *Machine) Ran() bool { return m.ran }
 
-// Reason says why it Ended.
+// Reason returns the reason of the end; "" before it has Ended.
 func (m *Machine) Reason() string { return m.reason }
 
-// ExitCode is the launcher's for a reason: 0 makes the pod Succeeded, as KubeVirt's is when the guest powered off or
-// was ended, and a migration leaves nothing to start again.
+// ExitCode returns the launcher's exit code for a reason: 0 makes the pod Succeeded, as KubeVirt's is when the guest
+// powered off or was ended, and after a migration there is nothing to restart.
 func ExitCode(reason string) int {
 	switch reason {
 	case contract.ReasonShutdown, contract.ReasonDestroyed, contract.ReasonNeverRan, contract.ReasonMigrated,

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func TestTableHasNoHoles(t *testing.T) {
@@ -24,7 +24,7 @@ func TestTableHasNoHoles(t *testing.T) {
 	}
 }
 
-// A pod that is to end always can: from every state, with a guest that never reacts until it is killed.
+// A terminating pod always ends: from every state, with a guest that never reacts until it is killed.
 func TestEveryStateEndsAfterStopAndKill(t *testing.T) {
 	table := lifecycle.Table()
 	for state := range table {
@@ -39,8 +39,8 @@ func TestEveryStateEndsAfterStopAndKill(t *testing.T) {
 	}
 }
 
-// A guest that was received runs only once it was granted: no other input resumes it.
-func TestOnlyTheGrantResumes(t *testing.T) {
+// A guest that was received runs only after the grant: no other input resumes it.
+func TestOnlyGrantResumes(t *testing.T) {
 	for state, row := range lifecycle.Table() {
 		for in, step := range row {
 			if step.Do == lifecycle.Resume {
@@ -60,7 +60,7 @@ func TestOnlyTheGrantResumes(t *testing.T) {
 
 func TestStories(t *testing.T) {
 	const (
-		ask, done, refused, passing = lifecycle.StartAsked, lifecycle.StartDone, lifecycle.StartRefused,
+		ask, done, refused, retryable = lifecycle.StartAsked, lifecycle.StartDone, lifecycle.StartRefused,
 			lifecycle.StartRetryable
 		stop, now, over, again     = lifecycle.Stop, lifecycle.StopNow, lifecycle.GracePeriodExpired, lifecycle.Again
 		off, killed, crashed, gone = lifecycle.GuestOff, lifecycle.GuestKilled, lifecycle.GuestCrashed,
@@ -89,7 +89,7 @@ func TestStories(t *testing.T) {
 			reason: contract.ReasonDestroyed, ran: true},
 		"QEMU dies": {in: []lifecycle.Input{ask, done, crashed}, reason: contract.ReasonCrashed,
 			ran: true, exit: 1},
-		"gone while nobody looked": {in: []lifecycle.Input{ask, done, gone}, reason: contract.ReasonCrashed,
+		"ended unobserved": {in: []lifecycle.Input{ask, done, gone}, reason: contract.ReasonCrashed,
 			ran: true, exit: 1},
 		"gone while it was shutting down": {in: []lifecycle.Input{ask, done, stop, gone},
 			do: []lifecycle.Action{lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
@@ -100,7 +100,7 @@ func TestStories(t *testing.T) {
 			reason: contract.ReasonNeverRan},
 		"cannot be started": {in: []lifecycle.Input{ask, refused}, reason: contract.ReasonFailed,
 			exit: 1},
-		"started at the second attempt": {in: []lifecycle.Input{ask, passing, ask, done, off},
+		"started at the second attempt": {in: []lifecycle.Input{ask, retryable, ask, done, off},
 			do: []lifecycle.Action{lifecycle.Start}, reason: contract.ReasonShutdown, ran: true},
 		"asked twice": {in: []lifecycle.Input{ask, ask, done, ask, off},
 			reason: contract.ReasonShutdown, ran: true},
@@ -132,7 +132,7 @@ func TestStories(t *testing.T) {
 			do: []lifecycle.Action{lifecycle.Leave, lifecycle.Abort}, reason: contract.ReasonMigrated, ran: true},
 		"moved before it could be killed": {in: []lifecycle.Input{ask, done, leave, now, left},
 			do: []lifecycle.Action{lifecycle.Leave, lifecycle.Destroy}, reason: contract.ReasonMigrated, ran: true},
-		"told to stop again": {in: []lifecycle.Input{ask, done, stop, stop, off},
+		"second stop": {in: []lifecycle.Input{ask, done, stop, stop, off},
 			do: []lifecycle.Action{lifecycle.Shutdown}, reason: contract.ReasonShutdown, ran: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDowntimeGrowsWithEachRoundUpToWhatIsAllowed(t *testing.T) {
+func TestDowntimeLimitGrowsWithEachRound(t *testing.T) {
 	for name, c := range map[string]struct {
 		most time.Duration
 		want []time.Duration // by iteration, from 0

@@ -17,35 +17,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Channel is one sort of stream between two launchers.
+// Channel is one kind of stream between two launchers.
 type Channel string
 
-// Channels. There may be several memory streams, and one of disks for each disk. Whoever joins streams connects those
-// of one channel one after the other, in the order in which the source's come: QEMU 7.2 takes the first connection of a
-// memory's several for the main one, and hangs on another order.
+// Channels. There may be several memory streams, and one for each disk. The node workers must connect the streams of
+// one channel one after the other, in the order in which the source opened them: QEMU 7.2 takes the first connection of
+// several for memory as the main one, and hangs on another order.
 const (
 	ChannelLibvirt Channel = "libvirt"
 	ChannelMemory  Channel = "memory"
 	ChannelDisks   Channel = "disks"
 )
 
-// Sides of a request.
+// Sides of a migration.
 const (
 	SideSource = "source"
 	SideTarget = "target"
 )
 
 const (
-	// waiting is how many connections of one channel may wait for the node's worker.
+	// waiting is how many connections of one channel may wait for the node worker.
 	waiting = 16
-	// longestRequest is far above what a request has.
+	// longestRequest is far above the size of any request.
 	longestRequest = 1024
 	requestLimit   = 5 * time.Second
 	dialLimit      = 5 * time.Second
 	fetchLimit     = 5 * time.Second
 )
 
-// Request is the one line, as JSON, that the node's worker writes to the socket. The answer is one byte with the
+// Request is the one line, as JSON, that the node worker writes to the socket. The answer is one byte with the
 // descriptor of a connected stream, or a line with a Refusal.
 type Request struct {
 	Migration string  `json:"migration"`
@@ -53,21 +53,21 @@ type Request struct {
 	Side      string  `json:"side"`
 }
 
-// Refusal says why there is no stream.
+// Refusal has the reason why no stream is returned.
 type Refusal struct {
 	Error string `json:"error"`
 }
 
 var (
-	errNotUnderWay = errors.New("no such migration is under way here") //nolint:gochecknoglobals // a constant error
-	errOver        = errors.New("the migration is over")               //nolint:gochecknoglobals // a constant error
+	errNotUnderWay = errors.New("this launcher has no such migration in progress")
+	errOver        = errors.New("the migration has ended")
 )
 
-// Handover passes connected streams to the node's worker: those that libvirt and QEMU open at the source, and fresh
-// ones to them at the target. So nothing is copied in the pod, and no socket of the pod's is reached from outside.
+// Handover passes connected streams to the node worker: those that libvirt and QEMU open at the source, and new ones to
+// them at the target. So nothing is copied in the pod, and no socket of the pod can be reached from outside.
 type Handover struct {
-	// FetchLimit is how long a stream waits for the node's worker before it is cut. QEMU waits for the other end of a
-	// disk's stream with all else at a standstill, the guest included.
+	// FetchLimit is how long a stream waits for the node worker before it is closed. While QEMU waits for the other end
+	// of a disk's stream, it does nothing else, and the guest stands still.
 	FetchLimit time.Duration
 
 	dir     string
@@ -75,22 +75,23 @@ type Handover struct {
 	log     zerolog.Logger
 
 	mu       sync.Mutex
-	sides    map[string]string // of the migration under way
+	sides    map[string]string // of the migration in progress
 	over     context.Context
 	end      context.CancelFunc
 	accepted map[Channel]chan *net.UnixConn
 	listener net.Listener
 }
 
-// NewHandover makes one whose sockets are in dir, with libvirt's own at the given path.
+// NewHandover returns a Handover whose sockets are in dir, with libvirt's own at the given path.
 func NewHandover(dir, libvirt string, log zerolog.Logger) *Handover {
 	return &Handover{FetchLimit: fetchLimit, dir: dir, libvirt: libvirt, log: log, sides: map[string]string{}}
 }
 
-// Path of a channel's socket: at the source ours, which libvirt and QEMU connect to; at the target QEMU's.
+// Path returns a channel's socket. At the source it is the Handover's, to which libvirt and QEMU connect; at the target
+// it is QEMU's.
 func (h *Handover) Path(c Channel) string { return filepath.Join(h.dir, string(c)+".sock") }
 
-// Source waits for what libvirt and QEMU open for a migration.
+// Source listens for the connections that libvirt and QEMU open for a migration.
 func (h *Handover) Source(uid string) error {
 	h.Close()
 	h.mu.Lock()
@@ -119,7 +120,7 @@ func (h *Handover) Source(uid string) error {
 	return nil
 }
 
-// Target lets a migration reach libvirt and QEMU here.
+// Target permits a migration's streams to libvirt and QEMU of this launcher.
 func (h *Handover) Target(uid string) error {
 	h.Close()
 	h.mu.Lock()
@@ -132,7 +133,7 @@ func (h *Handover) Target(uid string) error {
 	return nil
 }
 
-// Close ends what was opened, and refuses from now on. Streams that were passed on are not affected.
+// Close closes what was opened, and refuses further requests. Streams that were passed on are not affected.
 func (h *Handover) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +149,7 @@ func (h *Handover) accept(over context.Context, listener *net.UnixListener, to c
 		if err != nil {
 			return
 		}
-		// Where nobody fetches it, it ends. Who has fetched it has a descriptor of their own by then.
+		// A connection that is not fetched ends here. Once fetched, the node worker has a descriptor of its own.
 		context.AfterFunc(over, func() { _ = conn.Close() })
 		time.AfterFunc(h.FetchLimit, func() { _ = conn.Close() })
 		select {
@@ -159,7 +160,7 @@ func (h *Handover) accept(over context.Context, listener *net.UnixListener, to c
 	}
 }
 
-// Listen serves on the socket for the node's worker, which is root; nobody else may open it.
+// Listen serves on the socket for the node worker, which is root; no other user may open it.
 func (h *Handover) Listen(path string) error {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("clearing an earlier socket: %w", err)
@@ -175,7 +176,7 @@ func (h *Handover) Listen(path string) error {
 	listener.SetUnlinkOnClose(false)
 	if err := errors.Join(os.Chmod(part, 0o600), os.Rename(part, path)); err != nil {
 		_ = listener.Close()
-		return fmt.Errorf("naming the socket for migrations: %w", err)
+		return fmt.Errorf("renaming the socket for migrations: %w", err)
 	}
 	h.listener = listener
 	go func() {
@@ -190,7 +191,7 @@ func (h *Handover) Listen(path string) error {
 	return nil
 }
 
-// Stop ends it all.
+// Stop closes the socket and all that was opened.
 func (h *Handover) Stop() {
 	h.Close()
 	if h.listener != nil {
@@ -199,7 +200,7 @@ func (h *Handover) Stop() {
 }
 
 func (h *Handover) serve(worker *net.UnixConn) {
-	defer worker.Close() //nolint:errcheck // nothing is left to be done about it
+	defer worker.Close()
 	_ = worker.SetDeadline(time.Now().Add(requestLimit))
 	var r Request
 	line, err := bufio.NewReader(io.LimitReader(worker, longestRequest)).ReadBytes('\n')
@@ -212,23 +213,23 @@ func (h *Handover) serve(worker *net.UnixConn) {
 	_ = worker.SetDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() { // it writes nothing more, so this ends when it hangs up
+	go func() { // the node worker sends nothing more, so this ends when it disconnects
 		_, _ = worker.Read(make([]byte, 1))
 		cancel()
 	}()
 	stream, err := h.stream(ctx, r)
 	if err != nil {
-		answer, _ := json.Marshal(Refusal{Error: err.Error()}) //nolint:errchkjson // a string
+		answer, _ := json.Marshal(Refusal{Error: err.Error()})
 		_, _ = worker.Write(append(answer, '\n'))
 		return
 	}
-	defer stream.Close() //nolint:errcheck // the worker has its own descriptor
-	if err := pass(worker, stream); err != nil {
-		h.log.Warn().Err(err).Str("channel", string(r.Channel)).Msg("a migration's stream was not passed on")
+	defer stream.Close()
+	if err := passDescriptor(worker, stream); err != nil {
+		h.log.Warn().Err(err).Str("channel", string(r.Channel)).Msg("failed to pass migration stream to node worker")
 	}
 }
 
-// stream fetches the next stream of a channel.
+// stream returns the next stream of a channel.
 func (h *Handover) stream(ctx context.Context, r Request) (*net.UnixConn, error) {
 	h.mu.Lock()
 	side, over, accepted := h.sides[r.Migration], h.over, h.accepted[r.Channel]
@@ -239,7 +240,7 @@ func (h *Handover) stream(ctx context.Context, r Request) (*net.UnixConn, error)
 	switch r.Channel {
 	case ChannelLibvirt, ChannelMemory, ChannelDisks:
 	default:
-		return nil, fmt.Errorf("%q is not a channel", r.Channel)
+		return nil, fmt.Errorf("unknown channel %q", r.Channel)
 	}
 	if side == SideSource {
 		select {
@@ -258,7 +259,7 @@ func (h *Handover) stream(ctx context.Context, r Request) (*net.UnixConn, error)
 	dialer := net.Dialer{Timeout: dialLimit}
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("reaching the target's %s: %w", r.Channel, err)
+		return nil, fmt.Errorf("connecting to the target's %s: %w", r.Channel, err)
 	}
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -267,8 +268,8 @@ func (h *Handover) stream(ctx context.Context, r Request) (*net.UnixConn, error)
 	return unixConn, nil
 }
 
-// pass gives a copy of the stream's descriptor away.
-func pass(to, stream *net.UnixConn) error {
+// passDescriptor sends a copy of the stream's descriptor.
+func passDescriptor(to, stream *net.UnixConn) error {
 	raw, err := stream.SyscallConn()
 	if err != nil {
 		return err

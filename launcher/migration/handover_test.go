@@ -17,12 +17,12 @@ import (
 	"github.com/virtflow/virtflow/launcher/migration"
 )
 
-// fetch asks for a stream as a node's worker does.
+// fetch requests a stream as a node worker does.
 func fetch(t *testing.T, socket string, r migration.Request) (net.Conn, migration.Refusal) {
 	t.Helper()
 	worker, err := net.Dial("unix", socket)
 	require.NoError(t, err)
-	defer worker.Close() //nolint:errcheck // a test's own
+	defer worker.Close()
 	line, err := json.Marshal(r)
 	require.NoError(t, err)
 	_, err = worker.Write(append(line, '\n'))
@@ -42,7 +42,7 @@ func fetch(t *testing.T, socket string, r migration.Request) (net.Conn, migratio
 	require.NoError(t, err)
 	require.Len(t, fds, 1)
 	f := os.NewFile(uintptr(fds[0]), "stream")
-	defer f.Close() //nolint:errcheck // the connection has its own
+	defer f.Close()
 	conn, err := net.FileConn(f)
 	require.NoError(t, err)
 	return conn, migration.Refusal{}
@@ -69,13 +69,13 @@ func speaks(t *testing.T, a, b net.Conn) {
 	require.Equal(t, "hello\n", line)
 }
 
-func TestTheSourcesStreamsArePassedOn(t *testing.T) {
+func TestPassesStreamsOfSource(t *testing.T) {
 	h, socket, _ := handover(t)
 	require.NoError(t, h.Source("uid"))
 	for _, c := range []migration.Channel{migration.ChannelLibvirt, migration.ChannelMemory, migration.ChannelDisks} {
 		qemu, err := net.Dial("unix", h.Path(c))
 		require.NoError(t, err)
-		defer qemu.Close() //nolint:errcheck // a test's own
+		defer qemu.Close()
 		worker, _ := fetch(t, socket, migration.Request{Migration: "uid", Channel: c, Side: migration.SideSource})
 		require.NotNil(t, worker)
 		speaks(t, qemu, worker)
@@ -86,11 +86,11 @@ func TestTheSourcesStreamsArePassedOn(t *testing.T) {
 	}
 }
 
-func TestTheTargetIsReached(t *testing.T) {
+func TestConnectsToTarget(t *testing.T) {
 	h, socket, libvirt := handover(t)
 	listener, err := net.Listen("unix", libvirt)
 	require.NoError(t, err)
-	defer listener.Close() //nolint:errcheck // a test's own
+	defer listener.Close()
 	require.NoError(t, h.Target("uid"))
 	worker, _ := fetch(t, socket, migration.Request{Migration: "uid", Channel: "libvirt", Side: migration.SideTarget})
 	require.NotNil(t, worker)
@@ -103,15 +103,15 @@ func TestTheTargetIsReached(t *testing.T) {
 	}
 }
 
-func TestNobodyReachesWhatIsNotMoved(t *testing.T) {
+func TestRefusesStreamsWithoutMigration(t *testing.T) {
 	h, socket, libvirt := handover(t)
 	listener, err := net.Listen("unix", libvirt)
 	require.NoError(t, err)
-	defer listener.Close() //nolint:errcheck // a test's own
+	defer listener.Close()
 	refused := func(uid, side string) {
 		t.Helper()
 		_, refusal := fetch(t, socket, migration.Request{Migration: uid, Channel: "libvirt", Side: side})
-		require.Equal(t, "no such migration is under way here", refusal.Error)
+		require.Equal(t, "this launcher has no such migration in progress", refusal.Error)
 	}
 	refused("uid", migration.SideTarget)
 	refused("", "")
@@ -122,38 +122,38 @@ func TestNobodyReachesWhatIsNotMoved(t *testing.T) {
 	refused("uid", migration.SideTarget)
 }
 
-func TestAWorkerThatWaitsIsToldOfTheEnd(t *testing.T) {
+func TestWaitingWorkerIsRefusedAtEnd(t *testing.T) {
 	h, socket, _ := handover(t)
 	require.NoError(t, h.Source("uid"))
 	time.AfterFunc(20*time.Millisecond, h.Close)
 	_, refusal := fetch(t, socket, migration.Request{Migration: "uid", Channel: "disks", Side: migration.SideSource})
-	require.Equal(t, "the migration is over", refusal.Error)
+	require.Equal(t, "the migration has ended", refusal.Error)
 }
 
-// TestAnUnknownChannelDoesNotWait: there will never be a stream of it.
-func TestAnUnknownChannelDoesNotWait(t *testing.T) {
+// TestRefusesUnknownChannelAtOnce: no stream of it will ever come.
+func TestRefusesUnknownChannelAtOnce(t *testing.T) {
 	h, socket, _ := handover(t)
 	require.NoError(t, h.Source("uid"))
 	_, refusal := fetch(t, socket, migration.Request{Migration: "uid", Channel: "other", Side: migration.SideSource})
-	require.Equal(t, `"other" is not a channel`, refusal.Error)
+	require.Equal(t, `unknown channel "other"`, refusal.Error)
 }
 
-// TestNobodyFetches: what QEMU has opened ends soon where no node's worker fetches it. QEMU stands still meanwhile, and
-// the guest with it. What was fetched in time stays.
-func TestNobodyFetches(t *testing.T) {
+// TestClosesStreamsThatNoWorkerFetches: QEMU stands still while it waits for the other end, and the guest with it.
+// Streams that were fetched in time stay open.
+func TestClosesStreamsThatNoWorkerFetches(t *testing.T) {
 	h, socket, _ := handover(t)
 	h.FetchLimit = 200 * time.Millisecond
 	require.NoError(t, h.Source("m"))
 	fetched, err := net.Dial("unix", h.Path(migration.ChannelDisks))
 	require.NoError(t, err)
-	defer fetched.Close() //nolint:errcheck // a test's own
+	defer fetched.Close()
 	there, refusal := fetch(t, socket, migration.Request{Migration: "m", Channel: migration.ChannelDisks,
 		Side: migration.SideSource})
 	require.Empty(t, refusal)
-	defer there.Close() //nolint:errcheck // a test's own
+	defer there.Close()
 	left, err := net.Dial("unix", h.Path(migration.ChannelDisks))
 	require.NoError(t, err)
-	defer left.Close() //nolint:errcheck // a test's own
+	defer left.Close()
 	require.NoError(t, left.SetReadDeadline(time.Now().Add(5*time.Second)))
 	_, err = left.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)

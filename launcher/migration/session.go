@@ -16,28 +16,28 @@ import (
 
 const (
 	sampleInterval = 400 * time.Millisecond
-	// lookInterval is between two looks at a domain whose migration has ended, until what became of it is certain.
+	// lookInterval is the time between two reads of a domain whose migration has ended, until the outcome is certain.
 	lookInterval = 50 * time.Millisecond
-	// followLimit is how long a migration goes on that nobody follows: its streams end with the node's worker.
+	// followLimit is how long a migration continues without a follower: its streams end with the node worker.
 	followLimit = 15 * time.Second
-	// answerLimit is how long libvirt may take to say how a dead QEMU has ended.
+	// answerLimit is the time that libvirt has to report how a dead QEMU has ended.
 	answerLimit = 5 * time.Second
 )
 
-// Hypervisor is what a session needs of libvirt.
+// Hypervisor has the calls to libvirt that a session makes.
 type Hypervisor interface {
-	// Migrate returns when the move has ended, whichever way.
+	// Migrate returns when the move has ended, in success or failure.
 	Migrate(move guest.Move) error
 	AbortMigration() error
 	SetMigrationBandwidth(bytes int64) error
 	SetMigrationDowntime(limit time.Duration) error
-	// Copying is how far the move is; false: it does not copy.
+	// Copying returns the progress of the copy; false if none is running.
 	Copying() (guest.Copying, bool, error)
-	// Phase of the move, as libvirt has written it down.
+	// Phase returns the phase of the move, from libvirt's status file.
 	Phase() string
-	// StoppedAt is when the guest last stood still because it was about to leave, in milliseconds since 1970; 0: never.
+	// StoppedAt returns when the guest last stopped in order to leave, in milliseconds since 1970; 0 if it never did.
 	StoppedAt() int64
-	// Ended is closed when QEMU is dead, unless ctx ends before.
+	// Ended returns a channel that is closed when QEMU is dead, unless ctx ends before.
 	Ended(ctx context.Context) (<-chan struct{}, error)
 	// Look reads the domain's state.
 	Look() (guest.Status, error)
@@ -53,36 +53,37 @@ type Session struct {
 	hypervisor Hypervisor
 	move       guest.Move
 	options    *rpc.MigrationOptions
-	paused     bool // by the user, before it began
+	paused     bool // by the user, before the move began
 	log        zerolog.Logger
 	begun      time.Time
-	// The samples' own.
+	// The following belong to the sampling.
 	monitor Monitor
 
-	tuning   sync.Mutex    // held while libvirt is told, so that the last word is the last to arrive
-	downtime time.Duration // how long libvirt knows that the guest may stand still
-	fixed    bool          // somebody has said how long
+	tuning   sync.Mutex    // held during the call to libvirt, so that calls arrive in order
+	downtime time.Duration // the downtime limit that libvirt has
+	fixed    bool          // a caller has set the limit
 
 	mu        sync.Mutex
 	progress  *rpc.MigrationProgress
-	outcome   *rpc.MigrationEvent // nil: it goes on
+	outcome   *rpc.MigrationEvent // nil: it is in progress
 	changed   chan struct{}       // closed and replaced with each change
 	followers int
-	alone     time.Time // since when there are none
-	aborted   string    // why
-	asked     bool      // aborted because somebody asked for it
-	disrupted bool      // the guest was paused so that it ends
-	aborting  bool      // a call is under way
+	// lastFollowed is when the last follower left, or the session began: it counts while followers is 0.
+	lastFollowed time.Time
+	aborted      string // why
+	asked        bool   // a caller requested the abort
+	disrupted    bool   // the guest was paused so that the move ends
+	aborting     bool   // a call to libvirt is running
 }
 
-// NewSession prepares a move. paused: the user has paused the guest, which stays so.
+// NewSession prepares a move. paused means that the user has paused the guest; it then stays paused.
 func NewSession(
 	uid string, h Hypervisor, move guest.Move, options *rpc.MigrationOptions, paused bool, log zerolog.Logger,
 ) *Session {
 	now := time.Now()
 	return &Session{
-		Migration: uid, hypervisor: h, move: move, options: options, paused: paused, log: log, begun: now, alone: now,
-		changed: make(chan struct{}), monitor: Monitor{Limits: Limits{
+		Migration: uid, hypervisor: h, move: move, options: options, paused: paused, log: log, begun: now,
+		lastFollowed: now, changed: make(chan struct{}), monitor: Monitor{Limits: Limits{
 			Completion: time.Duration(options.GetCompletionSeconds()) * time.Second,
 			Progress:   time.Duration(options.GetProgressSeconds()) * time.Second,
 			Disruption: options.GetAllowDisruption(),
@@ -94,8 +95,8 @@ func NewSession(
 	}
 }
 
-// Run moves the guest and returns how that ended, which is certain then. It ends with ctx at the latest, without an
-// outcome. libvirt's part in it may go on when the guest has left.
+// Run moves the guest and returns the outcome, once that is certain. When ctx ends first, it returns without one.
+// libvirt's call may still be running when the guest has left.
 func (s *Session) Run(ctx context.Context) *rpc.MigrationEvent {
 	outcome := s.run(ctx)
 	if outcome == nil {
@@ -113,34 +114,34 @@ func (s *Session) run(ctx context.Context) *rpc.MigrationEvent {
 	defer cancel()
 	dead, err := s.hypervisor.Ended(watching)
 	if err != nil {
-		// It only takes longer then: libvirt's word will do.
-		s.log.Warn().Err(err).Msg("the end of QEMU cannot be seen")
+		// The move then takes longer, because it waits for libvirt to return.
+		s.log.Warn().Err(err).Msg("failed to watch for the end of QEMU")
 	}
 	returned := make(chan error, 1)
 	go func() {
-		s.limitDowntime(0) // before: of a small guest the first round is the last
+		s.limitDowntime(0) // set before the copy begins: for a small guest the first round is the last
 		returned <- s.hypervisor.Migrate(s.move)
 	}()
-	// Beside this: libvirt answers nothing about a domain while it waits for the end of its QEMU, and that end is what
-	// the target waits for.
-	go s.samples(watching)
+	// In parallel: libvirt answers nothing about a domain while it waits for the end of its QEMU, and the target waits
+	// for that end.
+	go s.sampleUntilDone(watching)
 	select {
 	case <-dead:
-		return s.ended(ctx)
+		return s.outcomeAfterEnd(ctx)
 	case err := <-returned:
-		return s.settle(ctx, dead, err)
+		return s.settleOutcome(ctx, dead, err)
 	case <-ctx.Done():
 		return nil
 	}
 }
 
-// ended finds out what became of the guest whose QEMU is dead. Where the target had confirmed before, libvirt was about
-// to kill QEMU, and the guest is the target's, however QEMU has died.
-func (s *Session) ended(ctx context.Context) *rpc.MigrationEvent {
+// outcomeAfterEnd determines the outcome for a guest whose QEMU is dead. If the target had confirmed before, libvirt
+// was about to kill QEMU, and the guest is the target's, however QEMU has died.
+func (s *Session) outcomeAfterEnd(ctx context.Context) *rpc.MigrationEvent {
 	phase := s.hypervisor.Phase()
-	s.log.Info().Str("migration", s.Migration).Str("phase", phase).Msg("QEMU is dead")
+	s.log.Info().Str("migration", s.Migration).Str("phase", phase).Msg("observed end of QEMU")
 	if phase == guest.PhaseConfirmed {
-		return s.left(rpc.MigrationProof_MIGRATION_PROOF_PROCESS)
+		return s.leftEvent(rpc.MigrationProof_MIGRATION_PROOF_PROCESS)
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -156,26 +157,26 @@ func (s *Session) ended(ctx context.Context) *rpc.MigrationEvent {
 		select {
 		case st := <-state:
 			if st == guest.Migrated {
-				return s.left(rpc.MigrationProof_MIGRATION_PROOF_LIBVIRT)
+				return s.leftEvent(rpc.MigrationProof_MIGRATION_PROOF_LIBVIRT)
 			}
 			if st.Ended() {
-				return guestEnded(st)
+				return endedEvent(st)
 			}
 		case <-ctx.Done():
 		}
 		time.Sleep(lookInterval)
 	}
-	return guestEnded(guest.Gone)
+	return endedEvent(guest.Gone)
 }
 
-// settle finds out what is true once libvirt has returned: neither its success nor its error says where the guest is.
-// Nor does the domain's state while libvirt still has a job, as after a restart.
-func (s *Session) settle(ctx context.Context, dead <-chan struct{}, returned error) *rpc.MigrationEvent {
-	s.log.Info().Err(returned).Str("migration", s.Migration).Msg("libvirt's migration has ended")
+// settleOutcome determines the outcome once libvirt has returned: neither its success nor its error proves where the
+// guest is. Nor does the domain's state while libvirt still has a job, as after its restart.
+func (s *Session) settleOutcome(ctx context.Context, dead <-chan struct{}, returned error) *rpc.MigrationEvent {
+	s.log.Info().Err(returned).Str("migration", s.Migration).Msg("returned from libvirt's migration")
 	for {
 		select {
 		case <-dead:
-			return s.ended(ctx)
+			return s.outcomeAfterEnd(ctx)
 		case <-ctx.Done():
 			return nil
 		default:
@@ -185,32 +186,32 @@ func (s *Session) settle(ctx context.Context, dead <-chan struct{}, returned err
 		switch {
 		case err != nil:
 		case st.State == guest.Migrated:
-			return s.left(rpc.MigrationProof_MIGRATION_PROOF_LIBVIRT)
+			return s.leftEvent(rpc.MigrationProof_MIGRATION_PROOF_LIBVIRT)
 		case st.State.Ended():
-			return guestEnded(st.State)
-		case phase != "": // libvirt is not done
-		case st.State != guest.Paused, s.paused, st.PauseReason != guest.ByMigration && !s.resumes(st):
-			return s.stayed(returned)
+			return endedEvent(st.State)
+		case phase != "": // libvirt's job has not ended
+		case st.State != guest.Paused, s.paused, st.PauseReason != guest.ByMigration && !s.isToResume(st):
+			return s.stayedEvent(returned)
 		default:
-			// Paused, and nothing is under way that would go on: libvirt has left it to us, or we have paused it. No
-			// proof was given, so the guest is nowhere else.
+			// The guest is paused, and no job will resume it: either libvirt has left that to the session, or the
+			// session has paused it. No proof was given, so the guest is nowhere else.
 			if err := s.hypervisor.Resume(); err != nil && !errors.Is(err, guest.ErrUnavailable) {
-				s.log.Warn().Err(err).Msg("the guest that stays does not go on")
+				s.log.Warn().Err(err).Msg("failed to resume guest at its source")
 			}
 		}
 		time.Sleep(lookInterval)
 	}
 }
 
-// resumes says that a guest that stays is paused only because this session has paused it.
-func (s *Session) resumes(st guest.Status) bool {
+// isToResume reports whether a guest that stays is paused only because this session has paused it.
+func (s *Session) isToResume(st guest.Status) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.disrupted && !s.paused && st.State == guest.Paused && st.PauseReason == guest.ByUser
 }
 
-// samples looks how far it is until ctx ends.
-func (s *Session) samples(ctx context.Context) {
+// sampleUntilDone samples the progress until ctx ends.
+func (s *Session) sampleUntilDone(ctx context.Context) {
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
 	for {
@@ -223,14 +224,14 @@ func (s *Session) samples(ctx context.Context) {
 	}
 }
 
-// sample looks how far it is, and does what the monitor says.
+// sample reads the progress once, and applies the monitor's decision.
 func (s *Session) sample(ctx context.Context) {
 	c, ok, err := s.hypervisor.Copying()
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil && !errors.Is(err, guest.ErrUnavailable) {
-		s.log.Debug().Err(err).Msg("how far the migration is, is not known")
+		s.log.Debug().Err(err).Msg("failed to read progress of migration")
 	}
 	if ok {
 		s.limitDowntime(c.Iteration)
@@ -240,29 +241,29 @@ func (s *Session) sample(ctx context.Context) {
 	if ok {
 		p := proto.CloneOf(s.progress)
 		p.Total, p.Processed, p.Remaining = c.Total, c.Processed, c.Remaining
-		p.DirtyRate, p.Rate, p.Iteration = c.DirtyRate, c.Rate, int32(c.Iteration) //nolint:gosec // counts rounds
+		p.DirtyRate, p.Rate, p.Iteration = c.DirtyRate, c.Rate, int32(c.Iteration)
 		p.DowntimeMs = c.DowntimeMs
 		if !proto.Equal(p, s.progress) {
 			s.progress = p
 			s.wake()
 		}
 	}
-	alone := s.followers == 0 && now.Sub(s.alone) > followLimit
+	abandoned := s.followers == 0 && now.Sub(s.lastFollowed) > followLimit
 	s.mu.Unlock()
 	decision := s.monitor.Look(now.Sub(s.begun), c, ok)
 	switch {
 	case decision.Abort != "":
 		s.Abort(decision.Abort, false)
-	case alone:
-		s.Abort("nobody follows it", false)
+	case abandoned:
+		s.Abort(fmt.Sprintf("no node worker has followed the migration for %s", followLimit), false)
 	case decision.Pause:
 		if err := s.Disrupt(); err != nil {
-			s.log.Warn().Err(err).Msg("the guest is not paused for its migration")
+			s.log.Warn().Err(err).Msg("failed to pause guest for its migration")
 		}
 	}
 }
 
-// limitDowntime tells libvirt how long the guest may stand still in that round, unless somebody has said it.
+// limitDowntime sets libvirt's limit for the guest's downtime in that round, unless a caller has set one.
 func (s *Session) limitDowntime(iteration int) {
 	limit := downtimeLimit(time.Duration(s.options.GetMaxDowntimeMs())*time.Millisecond, iteration)
 	s.tuning.Lock()
@@ -270,14 +271,14 @@ func (s *Session) limitDowntime(iteration int) {
 	if s.fixed || s.downtime == limit {
 		return
 	}
-	if err := s.hypervisor.SetMigrationDowntime(limit); err != nil { // the next look tries it again
-		s.log.Warn().Err(err).Dur("limit", limit).Msg("libvirt does not learn how long the guest may stand still")
+	if err := s.hypervisor.SetMigrationDowntime(limit); err != nil { // the next sample tries again
+		s.log.Warn().Err(err).Dur("limit", limit).Msg("failed to set downtime limit in libvirt")
 		return
 	}
 	s.downtime = limit
 }
 
-// SetDowntime is how long the guest may stand still, from now on and in each round.
+// SetDowntime sets the downtime limit, from now on and for every round.
 func (s *Session) SetDowntime(limit time.Duration) error {
 	s.tuning.Lock()
 	defer s.tuning.Unlock()
@@ -288,7 +289,8 @@ func (s *Session) SetDowntime(limit time.Duration) error {
 	return nil
 }
 
-// Abort has libvirt abort the move. The outcome says whether that came in time. asked: by somebody outside.
+// Abort has libvirt abort the move. Only the outcome shows whether that came in time. asked means that a caller
+// requested it.
 func (s *Session) Abort(why string, asked bool) {
 	s.mu.Lock()
 	if s.aborted == "" {
@@ -303,10 +305,10 @@ func (s *Session) Abort(why string, asked bool) {
 	if busy {
 		return
 	}
-	s.log.Info().Str("migration", s.Migration).Str("why", why).Msg("aborting the migration")
+	s.log.Info().Str("migration", s.Migration).Str("why", why).Msg("aborting migration")
 	go func() {
 		if err := s.hypervisor.AbortMigration(); err != nil {
-			s.log.Warn().Err(err).Msg("the migration is not aborted")
+			s.log.Warn().Err(err).Msg("failed to abort migration")
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -314,7 +316,7 @@ func (s *Session) Abort(why string, asked bool) {
 	}()
 }
 
-// Disrupt pauses the guest, so that the rest is copied without changing.
+// Disrupt pauses the guest, so that its memory stops changing while the rest is copied.
 func (s *Session) Disrupt() error {
 	s.mu.Lock()
 	s.disrupted = true
@@ -325,21 +327,21 @@ func (s *Session) Disrupt() error {
 	return s.hypervisor.Suspend()
 }
 
-// Progress is the newest.
+// Progress returns the newest progress.
 func (s *Session) Progress() *rpc.MigrationProgress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.progress
 }
 
-// Outcome is how it ended; nil: it goes on.
+// Outcome returns the outcome; nil while the move is in progress.
 func (s *Session) Outcome() *rpc.MigrationEvent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outcome
 }
 
-// Follow tells how the move goes until it has ended or ctx does.
+// Follow sends the progress of the move until it or ctx has ended.
 func (s *Session) Follow(ctx context.Context, send func(*rpc.MigrationEvent) error) error {
 	s.mu.Lock()
 	s.followers++
@@ -348,7 +350,7 @@ func (s *Session) Follow(ctx context.Context, send func(*rpc.MigrationEvent) err
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.followers--
-		s.alone = time.Now()
+		s.lastFollowed = time.Now()
 	}()
 	for {
 		s.mu.Lock()
@@ -368,16 +370,17 @@ func (s *Session) Follow(ctx context.Context, send func(*rpc.MigrationEvent) err
 	}
 }
 
-// wake has mu.
+// wake notifies the followers of a change. The caller holds mu.
 func (s *Session) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Paused says that the user had paused the guest before.
+// Paused reports whether the user had paused the guest before.
 func (s *Session) Paused() bool { return s.paused }
 
-func (s *Session) left(proof rpc.MigrationProof) *rpc.MigrationEvent {
+// leftEvent returns the event that the guest has left its source, with the proof.
+func (s *Session) leftEvent(proof rpc.MigrationProof) *rpc.MigrationEvent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := &rpc.MigrationLeft{Proof: proof, Paused: s.paused, Stats: &rpc.MigrationStats{
@@ -390,7 +393,8 @@ func (s *Session) left(proof rpc.MigrationProof) *rpc.MigrationEvent {
 	return &rpc.MigrationEvent{Event: &rpc.MigrationEvent_Left{Left: left}}
 }
 
-func (s *Session) stayed(returned error) *rpc.MigrationEvent {
+// stayedEvent returns the event that the guest stays at its source: with the reason of an abort, or libvirt's error.
+func (s *Session) stayedEvent(returned error) *rpc.MigrationEvent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stayed := &rpc.MigrationStayed{Reason: s.aborted, Aborted: s.asked}
@@ -403,6 +407,7 @@ func (s *Session) stayed(returned error) *rpc.MigrationEvent {
 	return &rpc.MigrationEvent{Event: &rpc.MigrationEvent_Stayed{Stayed: stayed}}
 }
 
-func guestEnded(how guest.State) *rpc.MigrationEvent {
+// endedEvent returns the event that the guest has ended at its source.
+func endedEvent(how guest.State) *rpc.MigrationEvent {
 	return &rpc.MigrationEvent{Event: &rpc.MigrationEvent_Ended{Ended: &rpc.MigrationGuestEnded{Reason: string(how)}}}
 }

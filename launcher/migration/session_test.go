@@ -15,7 +15,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// libvirt is one as a session sees it: what it says, one after the other, the last for ever.
+// libvirt plays a list of answers to the session, and repeats the last.
 type libvirt struct {
 	mu      sync.Mutex
 	returns chan error
@@ -67,7 +67,7 @@ func (l *libvirt) SetMigrationDowntime(limit time.Duration) error {
 func (l *libvirt) Suspend() error   { return l.do("suspend") }
 func (l *libvirt) StoppedAt() int64 { return 0 }
 
-// Resume is seen at the next look.
+// Resume shows in the next answer.
 func (l *libvirt) Resume() error {
 	_ = l.do("resume")
 	l.mu.Lock()
@@ -111,7 +111,7 @@ func session(l *libvirt, options *rpc.MigrationOptions, paused bool) *migration.
 	return migration.NewSession("uid", l, guest.Move{}, options, paused, zerolog.Nop())
 }
 
-func TestWhatBecameOfTheGuest(t *testing.T) {
+func TestOutcomes(t *testing.T) {
 	at := func(s guest.State) look { return look{status: guest.Status{State: s}} }
 	paused := func(why guest.PauseReason) look {
 		return look{status: guest.Status{State: guest.Paused, PauseReason: why}}
@@ -137,8 +137,8 @@ func TestWhatBecameOfTheGuest(t *testing.T) {
 			looks: []look{away, at(guest.Crashed)}, ended: guest.Crashed},
 		"QEMU is dead, the guest powered off": {dead: true, phases: []string{guest.PhaseUnknown},
 			looks: []look{at(guest.Off)}, ended: guest.Off},
-		"libvirt says that it is migrated": {looks: []look{at(guest.Migrated)}, left: said},
-		"success, and yet the guest runs":  {stayed: "libvirt has resumed the guest at its source"},
+		"libvirt reports it as migrated":  {looks: []look{at(guest.Migrated)}, left: said},
+		"success, and yet the guest runs": {stayed: "libvirt has resumed the guest at its source"},
 		"failure, and yet it was migrated": {returned: errors.New("connection lost"), looks: []look{at(guest.Migrated)},
 			left: said},
 		"failure": {returned: errors.New("target full"), stayed: "target full"},
@@ -181,7 +181,7 @@ func TestWhatBecameOfTheGuest(t *testing.T) {
 	}
 }
 
-func TestAbortIsAskedForOnce(t *testing.T) {
+func TestAbortsOnce(t *testing.T) {
 	l := newLibvirt()
 	l.aborts = make(chan struct{})
 	s := session(l, nil, false)
@@ -197,7 +197,7 @@ func TestAbortIsAskedForOnce(t *testing.T) {
 	require.Equal(t, "first", s.Outcome().GetStayed().GetReason())
 }
 
-func TestAGuestThatWasPausedSoThatItMovesIsResumedWhereItStays(t *testing.T) {
+func TestResumesGuestThatWasPausedForItsMove(t *testing.T) {
 	l := newLibvirt()
 	l.looks = []look{{status: guest.Status{State: guest.Paused, PauseReason: guest.ByUser}}}
 	s := session(l, nil, false)
@@ -208,7 +208,7 @@ func TestAGuestThatWasPausedSoThatItMovesIsResumedWhereItStays(t *testing.T) {
 	require.Equal(t, []string{"suspend", "resume"}, l.done())
 }
 
-func TestAMigrationIsFollowed(t *testing.T) {
+func TestFollowsMigration(t *testing.T) {
 	l := newLibvirt()
 	l.copying = true
 	s := session(l, &rpc.MigrationOptions{MaxDowntimeMs: 100}, false)
@@ -223,20 +223,20 @@ func TestAMigrationIsFollowed(t *testing.T) {
 	require.EqualValues(t, 9, events[1].GetProgress().GetRemaining())
 	require.Equal(t, "cut", events[len(events)-1].GetStayed().GetReason())
 	require.Equal(t, []time.Duration{12 * time.Millisecond}, l.limits, "before it begins to copy, and once")
-	// Who comes later is told how it ended.
+	// A later follower gets the outcome.
 	require.NoError(t, s.Follow(t.Context(), func(e *rpc.MigrationEvent) error {
 		require.NotNil(t, e.GetStayed())
 		return nil
 	}))
 }
 
-func TestASessionEndsWithItsLauncher(t *testing.T) {
+func TestSessionEndsWithLauncher(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Nil(t, session(newLibvirt(), nil, false).Run(ctx))
 }
 
-func TestTheDowntimeThatSomebodyHasSaidStays(t *testing.T) {
+func TestKeepsDowntimeSetByCaller(t *testing.T) {
 	l := newLibvirt()
 	l.copying = true
 	s := session(l, nil, false)

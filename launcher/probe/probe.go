@@ -20,10 +20,11 @@ const (
 	Name        = "probe"
 	FlagPing    = "guest-agent-ping"
 	FlagCommand = "command"
+	FlagArrived = "arrived"
 	FlagTimeout = "timeout-seconds"
 )
 
-// connectLimit is how long the launcher on the other end of the socket may take beside what the guest takes.
+// connectLimit is the time that the launcher has for its answer, beside the time that the guest has.
 const connectLimit = time.Second
 
 // highestCode is the last exit code that a process can have.
@@ -37,7 +38,7 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("the command ended with exit code %d", e.Code)
 }
 
-// ExitCode is what the process is to end with; a failure is never cut down to 0.
+// ExitCode returns the exit code of the process; a failure never becomes 0.
 func ExitCode(err error) int {
 	var failed *FailedError
 	switch {
@@ -50,26 +51,29 @@ func ExitCode(err error) int {
 	}
 }
 
-// NewCommand makes the command: probe --guest-agent-ping, or probe --command PROGRAM -- ARGUMENT…
+// NewCommand returns the command: probe --guest-agent-ping, probe --arrived, or probe --command PROGRAM -- ARGUMENT…
 func NewCommand() *cobra.Command {
 	var (
-		ping             bool
+		ping, arrived    bool
 		command, socket  string
 		timeoutInSeconds int32
 	)
 	cmd := &cobra.Command{
-		Use: Name, Short: "Asks the guest's agent for a sign of life, or has it run a command and ends with its " +
-			"exit code",
+		Use: Name, Short: "Pings the guest's agent, has it run a command and ends with its exit " +
+			"code, or asks the launcher whether the guest that it receives has arrived",
 		Args: cobra.ArbitraryArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
-				return fmt.Errorf("reaching the launcher: %w", err)
+				return fmt.Errorf("connecting to the launcher: %w", err)
 			}
 			defer conn.Close()
 			ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(timeoutInSeconds)*time.Second+connectLimit)
 			defer cancel()
 			launcher := rpc.NewLauncherClient(conn)
+			if arrived {
+				return Arrived(ctx, launcher)
+			}
 			if ping {
 				return Ping(ctx, launcher, timeoutInSeconds)
 			}
@@ -77,12 +81,13 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&ping, FlagPing, false, "ask the guest's agent for a sign of life")
+	f.BoolVar(&ping, FlagPing, false, "ping the guest's agent")
+	f.BoolVar(&arrived, FlagArrived, false, "check whether the guest of a migration runs here")
 	f.StringVar(&command, FlagCommand, "", "program to run in the guest; its arguments follow --")
 	f.Int32Var(&timeoutInSeconds, FlagTimeout, 1, "how long the guest may take")
 	f.StringVar(&socket, "socket", "/run/virtflow/sockets/launcher.sock", "the launcher's Unix socket")
-	cmd.MarkFlagsOneRequired(FlagPing, FlagCommand)
-	cmd.MarkFlagsMutuallyExclusive(FlagPing, FlagCommand)
+	cmd.MarkFlagsOneRequired(FlagPing, FlagCommand, FlagArrived)
+	cmd.MarkFlagsMutuallyExclusive(FlagPing, FlagCommand, FlagArrived)
 	return cmd
 }
 
@@ -94,7 +99,23 @@ func Ping(ctx context.Context, launcher rpc.LauncherClient, timeoutSeconds int32
 	return nil
 }
 
-// Exec runs a command in the guest and writes what it wrote. A command that fails is a *FailedError.
+// errNotArrived means that a launcher still waits for its guest.
+var errNotArrived = errors.New("the guest has not arrived")
+
+// Arrived fails until a guest that the launcher receives runs there, or has migrated again since.
+func Arrived(ctx context.Context, launcher rpc.LauncherClient) error {
+	m, err := launcher.MigrationStatus(ctx, &rpc.MigrationStatusRequest{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the migration status of the launcher: %s", status.Convert(err).Message())
+	case m.GetResumed(), m.GetRole() == rpc.MigrationRole_MIGRATION_ROLE_SOURCE:
+		return nil
+	default:
+		return errNotArrived
+	}
+}
+
+// Exec runs a command in the guest and copies its output. A command that fails returns a *FailedError.
 func Exec(
 	ctx context.Context, launcher rpc.LauncherClient, out io.Writer, command string, arguments []string,
 	timeoutSeconds int32,

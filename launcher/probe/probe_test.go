@@ -2,6 +2,7 @@ package probe_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/virtflow/virtflow/launcher/domainstate"
 	"github.com/virtflow/virtflow/launcher/probe"
+	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/launcher/server"
 )
 
@@ -91,4 +93,40 @@ func TestOutputIsPassedOn(t *testing.T) {
 	out, err := run(t, guest{}, "--command", "true")
 	require.NoError(t, err)
 	require.Equal(t, "ok", out)
+}
+
+// mover is a launcher of which only its migration is known.
+type mover struct {
+	server.Mover
+	status *rpc.MigrationStatusResponse
+}
+
+func (m mover) MigrationStatus(context.Context) (*rpc.MigrationStatusResponse, error) {
+	return m.status, nil
+}
+
+func TestWhetherAGuestHasArrived(t *testing.T) {
+	const source, target = rpc.MigrationRole_MIGRATION_ROLE_SOURCE, rpc.MigrationRole_MIGRATION_ROLE_TARGET
+	for name, c := range map[string]struct {
+		status *rpc.MigrationStatusResponse
+		want   int
+	}{
+		"nothing is received yet": {&rpc.MigrationStatusResponse{}, 1},
+		"it is being received":    {&rpc.MigrationStatusResponse{Role: target, UnderWay: true}, 1},
+		"it waits for its proof":  {&rpc.MigrationStatusResponse{Role: target, Held: true}, 1},
+		"it is about to resume":   {&rpc.MigrationStatusResponse{Role: target, Granted: true}, 1},
+		"it runs":                 {&rpc.MigrationStatusResponse{Role: target, Granted: true, Resumed: true}, 0},
+		"it migrates again":       {&rpc.MigrationStatusResponse{Role: source, UnderWay: true}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			socket := filepath.Join(t.TempDir(), "l.sock")
+			s := server.New("test", nil, domainstate.New(), server.Guest{})
+			s.Mover = mover{status: c.status}
+			require.NoError(t, s.Listen(socket))
+			defer s.Stop()
+			cmd := probe.NewCommand()
+			cmd.SetArgs([]string{"--socket", socket, "--arrived"})
+			require.Equal(t, c.want, probe.ExitCode(cmd.ExecuteContext(t.Context())))
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // probe runs the launcher's own command, as the kubelet does.
@@ -29,11 +29,11 @@ func (p *pod) probe(arguments ...string) (output string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-func TestProbesAskTheGuestsAgent(t *testing.T) {
-	turns.Take(t, 3)
+func TestProbesAskGuestsAgent(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	p := newPod(t, vmi(nil))
 	out, code := p.probe("--guest-agent-ping")
-	require.Equal(t, 1, code, "there is no guest yet: %s", out)
+	require.Equal(t, 1, code, "the guest has not started yet: %s", out)
 	p.boot()
 	p.eventually("the agent answers", func() bool { _, code := p.probe("--guest-agent-ping"); return code == 0 })
 
@@ -51,11 +51,11 @@ func TestProbesAskTheGuestsAgent(t *testing.T) {
 		&rpc.GuestExecRequest{Command: "sleep", Arguments: []string{"600"}, TimeoutSeconds: 1})
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err), "%v", err)
 	_, code = p.probe("--guest-agent-ping")
-	require.Zero(t, code, "a command that goes on does not keep the agent")
+	require.Zero(t, code, "a command that continues does not block the agent")
 }
 
-func TestWhatTheGuestSaysOfItself(t *testing.T) {
-	turns.Take(t, 4)
+func TestWhatGuestSaysOfItself(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	namespace := podNetwork(t)
 	p := newPodIn(t, vmi(func(spec map[string]any) {
 		spec["networks"] = []any{map[string]any{"name": "default", "pod": map[string]any{}}}

@@ -15,22 +15,22 @@ import (
 	"github.com/stretchr/testify/require"
 	"libvirt.org/go/libvirt"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/figures"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// movesEnv says how many times each guest is moved for the figures; without it none is.
+// movesEnv names the variable with the number of moves of each guest for the figures; without it the test is skipped.
 const movesEnv = "VIRTFLOW_BENCH_MOVES"
 
-// took is how long one move took, and for how long its guest stood still.
+// took has the duration of one move, and how long its guest stood still.
 type took struct{ total, downtime time.Duration }
 
-// TestMovesBesideLibvirt moves guests by node workers, and then by libvirt alone between launchers of the same kind:
-// the source's libvirtd connects to the target's by its socket, and both QEMUs by TCP over loopback, without TLS. Each
-// gets a guest of its own that has just booted, with the same writer in it: of a guest that was moved before there is
-// less to copy. When it stands still and when it goes on is what both libvirtds say to this process, in both cases. It
-// asserts nothing about times, and prints rows for docs/performance.md.
+// TestMovesBesideLibvirt: node workers move guests, and then libvirt alone moves guests between launchers of the same
+// kind: the source's libvirtd connects to the target's by its socket, and both QEMUs by TCP over loopback, without TLS.
+// Each gets a guest of its own that has just booted, with the same writer in it, because a guest that was moved before
+// has less to copy. In both cases the times at which it stops and resumes come from the events of both libvirtds. The
+// test asserts nothing about times, and prints rows for docs/performance.md.
 func TestMovesBesideLibvirt(t *testing.T) {
 	times, err := strconv.Atoi(os.Getenv(movesEnv))
 	if err != nil {
@@ -38,7 +38,7 @@ func TestMovesBesideLibvirt(t *testing.T) {
 	}
 	require.NoError(t, libvirt.EventRegisterDefaultImpl())
 	go func() {
-		for libvirt.EventRunDefaultImpl() == nil && t.Context().Err() == nil { //nolint:revive // it is its own loop
+		for libvirt.EventRunDefaultImpl() == nil && t.Context().Err() == nil {
 		}
 	}()
 	var rows strings.Builder
@@ -65,7 +65,7 @@ func TestMovesBesideLibvirt(t *testing.T) {
 			row(ours, libvirts, func(x took) time.Duration { return x.downtime }),
 			row(ours, libvirts, func(x took) time.Duration { return x.total }))
 	}
-	figures.Print(t, "moves of a guest of 128 MiB, medians of %d:\n"+
+	suite.PrintFigures(t, "moves of a guest of 128 MiB, medians of %d:\n"+
 		"| guest | downtime | libvirt alone | ratio | total | libvirt alone | ratio |\n"+
 		"|---|---|---|---|---|---|---|\n%s", times, rows.String())
 }
@@ -80,7 +80,7 @@ func row(ours, libvirts []took, of func(took) time.Duration) string {
 	return fmt.Sprintf("%d ms | %d ms | %.2f", a.Milliseconds(), b.Milliseconds(), float64(a)/float64(b))
 }
 
-// writes has the guest change its memory for ever, up to so many MiB a second.
+// writes has the guest change its memory endlessly, up to so many MiB a second.
 func (p *pod) writes(each int) {
 	p.t.Helper()
 	if each == 0 {
@@ -91,7 +91,7 @@ func (p *pod) writes(each int) {
 		`>/dev/null 2>&1 </dev/null & sleep 1; echo`, each*2))
 }
 
-// vanish ends a pod that nobody needs any more.
+// vanish ends a pod that is no longer needed.
 func (p *pod) vanish() {
 	if pid, found := p.process("launcher"); found {
 		process, err := os.FindProcess(pid)
@@ -100,14 +100,14 @@ func (p *pod) vanish() {
 	}
 }
 
-// hearing is what libvirtds say of a guest that leaves one for the other.
-type hearing struct {
+// events collects the libvirtds' events of a guest that leaves one for the other.
+type events struct {
 	mu               sync.Mutex
 	stopped, resumed time.Time
-	goesOn           chan struct{}
+	resumes          chan struct{}
 }
 
-// connects to a pod's libvirtd.
+// connects returns a connection to a pod's libvirtd.
 func (p *pod) connects() *libvirt.Connect {
 	p.t.Helper()
 	var conn *libvirt.Connect
@@ -122,10 +122,10 @@ func (p *pod) connects() *libvirt.Connect {
 
 const libvirtSocket = "private/run/libvirt/libvirt-sock"
 
-// hear listens to both.
-func hear(t *testing.T, from, to *libvirt.Connect) *hearing {
+// follow subscribes to the events of both.
+func follow(t *testing.T, from, to *libvirt.Connect) *events {
 	t.Helper()
-	h := &hearing{goesOn: make(chan struct{})}
+	h := &events{resumes: make(chan struct{})}
 	_, err := from.DomainEventLifecycleRegister(nil,
 		func(_ *libvirt.Connect, _ *libvirt.Domain, e *libvirt.DomainEventLifecycle) {
 			h.mu.Lock()
@@ -141,20 +141,20 @@ func hear(t *testing.T, from, to *libvirt.Connect) *hearing {
 			defer h.mu.Unlock()
 			if e.Event == libvirt.DOMAIN_EVENT_RESUMED && h.resumed.IsZero() {
 				h.resumed = time.Now()
-				close(h.goesOn)
+				close(h.resumes)
 			}
 		})
 	require.NoError(t, err)
 	return h
 }
 
-// since says how the move went that began then.
-func (h *hearing) since(t *testing.T, begun time.Time) took {
+// since returns the times of the move that began then.
+func (h *events) since(t *testing.T, begun time.Time) took {
 	t.Helper()
 	select {
-	case <-h.goesOn:
+	case <-h.resumes:
 	case <-time.After(deadline):
-		require.Fail(t, "the guest does not go on at the target")
+		require.Fail(t, "the guest does not resume at the target")
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,12 +162,12 @@ func (h *hearing) since(t *testing.T, begun time.Time) took {
 	return took{total: h.resumed.Sub(begun), downtime: h.resumed.Sub(h.stopped)}
 }
 
-// byNodeWorkers moves a guest as virtflow does, from when its source's node worker is asked to.
+// byNodeWorkers moves a guest as virtflow does, from the request to its source's node worker.
 func byNodeWorkers(t *testing.T, from, to *pod) took {
 	t.Helper()
 	m := newWorkersMove(t, from, to)
 	m.prepareBoth()
-	h := hear(t, from.connects(), to.connects())
+	h := follow(t, from.connects(), to.connects())
 	begun := time.Now()
 	outcome := m.outcome(m.migrates())
 	require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
@@ -176,7 +176,7 @@ func byNodeWorkers(t *testing.T, from, to *pod) took {
 	return x
 }
 
-// byLibvirt moves a guest as libvirt does by itself, from when the source's libvirtd is asked to. What libvirt does not
+// byLibvirt moves a guest as libvirt does by itself, from the request to the source's libvirtd. What libvirt does not
 // copy was carried before.
 func byLibvirt(t *testing.T, from, to *pod) took {
 	t.Helper()
@@ -184,7 +184,7 @@ func byLibvirt(t *testing.T, from, to *pod) took {
 	require.NoError(t, err)
 	newMove(t, from, to).prepare()
 	source, target := from.connects(), to.connects()
-	h := hear(t, source, target)
+	h := follow(t, source, target)
 	domains, err := source.ListAllDomains(libvirt.CONNECT_LIST_DOMAINS_ACTIVE)
 	require.NoError(t, err)
 	require.Len(t, domains, 1)
@@ -196,8 +196,8 @@ func byLibvirt(t *testing.T, from, to *pod) took {
 		}
 	}
 	begun := time.Now()
-	// Its error does not say that the guest has not moved: the source's launcher ends with its guest, and libvirtd with it,
-	// maybe before it answers.
+	// Its error does not mean that the guest has not moved: the source's launcher ends with its guest, and libvirtd
+	// with it, maybe before it answers.
 	err = domains[0].MigrateToURI3("qemu+unix:///session?socket="+to.at(libvirtSocket), p,
 		libvirt.MIGRATE_LIVE|libvirt.MIGRATE_PEER2PEER|libvirt.MIGRATE_PERSIST_DEST|libvirt.MIGRATE_UNDEFINE_SOURCE|
 			libvirt.MIGRATE_NON_SHARED_INC)

@@ -18,12 +18,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// claimVMI is an instance with one disk more, data (vdd), on a claim of that mode.
+// claimVMI is an instance with one more disk, data (vdd), on a PVC of that access mode.
 func claimVMI(mode, requests string, source map[string]any, disk map[string]any) string {
 	var object map[string]any
 	if err := json.Unmarshal([]byte(vmi(func(spec map[string]any) {
@@ -55,7 +55,7 @@ func onClaim() map[string]any {
 	return map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "data"}}
 }
 
-// fileSystem is that of a claim, which pods mount one after the other, or at once.
+// fileSystem is that of a PVC, which pods mount one after the other, or at once.
 func fileSystem(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vfclaim")
@@ -65,7 +65,7 @@ func fileSystem(t *testing.T) string {
 	return dir
 }
 
-// gives puts a claim where a pod has its claims; it is mounted by the kubelet otherwise.
+// gives mounts a PVC where a pod has its claims, as the kubelet does.
 func (p *pod) gives(dir string) *pod {
 	p.t.Helper()
 	require.NoError(p.t, os.Symlink(dir, p.at("claims/data")))
@@ -86,8 +86,9 @@ func (p *pod) shutDown() {
 	require.Equal(p.t, contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true}, m)
 }
 
-// TestDataOnAClaimOutlivesItsPod, and only one guest at a time has the disk, unless it is to be shared.
-func TestDataOnAClaimOutlivesItsPod(t *testing.T) {
+// TestDataOnClaimOutlivesItsPod: data on a PVC outlives the pod, and only one guest at a time has the disk, unless the
+// spec marks it as shared.
+func TestDataOnClaimOutlivesItsPod(t *testing.T) {
 	dir := fileSystem(t)
 	first := newPod(t, claimVMI("Filesystem", "32Mi", onClaim(), nil)).gives(dir)
 	d := first.boot()
@@ -123,9 +124,9 @@ func TestDataOnAClaimOutlivesItsPod(t *testing.T) {
 	require.Equal(t, "kept\n", string(content[:5]), "what is written to an ephemeral volume goes with the pod")
 }
 
-// TestTwoGuestsShareADisk that both say is to be shared.
-func TestTwoGuestsShareADisk(t *testing.T) {
-	turns.Take(t, 5)
+// TestTwoGuestsShareDisk: two guests use the same disk when both specs mark it as shared.
+func TestTwoGuestsShareDisk(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	dir := fileSystem(t)
 	object := claimVMI("Filesystem", "32Mi", onClaim(), map[string]any{"shareable": true})
 	a, b := newPod(t, object).gives(dir), newPod(t, object).gives(dir)
@@ -137,13 +138,13 @@ func TestTwoGuestsShareADisk(t *testing.T) {
 	b.says("found:from-a")
 }
 
-// TestABlockVolume has its data on the device itself.
-func TestABlockVolume(t *testing.T) {
-	turns.Take(t, 6)
+// TestBlockVolume: the data of a block volume is on the device itself.
+func TestBlockVolume(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	file := filepath.Join(fileSystem(t), "device")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.NoError(t, os.Truncate(file, 32<<20))
-	out, err := exec.Command("losetup", "--find", "--show", file).CombinedOutput() //nolint:gosec // a test's own
+	out, err := exec.Command("losetup", "--find", "--show", file).CombinedOutput()
 	if err != nil {
 		says := t.Skipf // a developer's machine may have none; one that verifies has to
 		if os.Getenv("CI") != "" || os.Getenv("VIRTFLOW_TURN") != "" {
@@ -152,11 +153,11 @@ func TestABlockVolume(t *testing.T) {
 		says("this machine gives no loop device: %v: %s", err, out)
 	}
 	loop := strings.TrimSpace(string(out))
-	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", loop).Run() }) //nolint:gosec // a test's own
+	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", loop).Run() })
 	var s unix.Stat_t
 	require.NoError(t, unix.Stat(loop, &s))
 	p := newPod(t, claimVMI("Block", "32Mi", onClaim(), nil))
-	require.NoError(t, unix.Mknod(p.at("devices/data"), unix.S_IFBLK|0o600, int(s.Rdev))) //nolint:gosec // a device number
+	require.NoError(t, unix.Mknod(p.at("devices/data"), unix.S_IFBLK|0o600, int(s.Rdev)))
 	require.NoError(t, os.Chown(p.at("devices/data"), qemuUser, qemuUser))
 	d := p.boot()
 	require.EqualValues(t, 32<<20, d.GetVolumes()[3].GetSizeBytes())
@@ -168,18 +169,18 @@ func TestABlockVolume(t *testing.T) {
 	require.Equal(t, "kept\n", string(content[:5]))
 }
 
-// TestAFullClaimPausesTheGuest, which says so and goes on by itself once there is space. One that is too small for what
-// was asked for, or cannot be written, starts no guest.
-func TestAFullClaimPausesTheGuest(t *testing.T) {
-	turns.Take(t, 7)
+// TestFullClaimPausesGuest: the guest pauses when its PVC is full, and resumes by itself once there is space; its
+// console shows both. A PVC that is smaller than requested, or is read-only, starts no guest.
+func TestFullClaimPausesGuest(t *testing.T) {
+	suite.TakeTurn(t, 7)
 	owner := fmt.Sprintf(",uid=%d,gid=%d", qemuUser, qemuUser)
 	for _, c := range []struct{ requests, mode, refused string }{
 		{requests: "1Gi", refused: "not enough space, demanded size 1073741824 B"},
-		{requests: "32Mi", mode: ",ro", refused: "user 107 may not make disk.img on it: read-only file system"},
+		{requests: "32Mi", mode: ",ro", refused: "user 107 may not create disk.img on it: read-only file system"},
 		{requests: "32Mi"},
 	} {
 		p := newPod(t, claimVMI("Filesystem", c.requests, onClaim(), nil))
-		require.NoError(t, os.Mkdir(p.at("claims/data"), 0o755)) //nolint:gosec // for another user
+		require.NoError(t, os.Mkdir(p.at("claims/data"), 0o755))
 		p.eventually("the launcher is there", func() bool { _, found := p.process("launcher"); return found })
 		p.mounts("-t", "tmpfs", "-o", "size=40m"+owner+c.mode, "small", "claims/data")
 		if c.refused != "" {
@@ -196,10 +197,10 @@ func TestAFullClaimPausesTheGuest(t *testing.T) {
 	}
 }
 
-// TestAClaimIsNotCopied: both ends of a move open one disk, and never write to it at once. It has grown before, which
-// the guest sees at once, and the target's launcher finds.
-func TestAClaimIsNotCopied(t *testing.T) {
-	turns.Take(t, 3)
+// TestClaimIsNotCopied: both ends of a move open one disk, and never write to it at once. It has grown before: the
+// guest sees that at once, and the target's launcher accepts it.
+func TestClaimIsNotCopied(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	dir := fileSystem(t)
 	object := strings.Replace(claimVMI("Filesystem", "32Mi", onClaim(), nil),
 		`"requests"`, `"filesystemOverhead":"0.055","requests"`, 1)

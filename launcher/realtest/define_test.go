@@ -12,8 +12,8 @@ import (
 	"libvirt.org/go/libvirt"
 )
 
-// TestLibvirtTakesWhatIsBuilt has the image's libvirt read each golden domain: nothing of them is foreign to its schema,
-// or to its QEMU. They are not started.
+// TestLibvirtTakesWhatIsBuilt has the image's libvirt read each golden domain: nothing of them is foreign to its
+// schema, or to its QEMU. They are not started.
 func TestLibvirtTakesWhatIsBuilt(t *testing.T) {
 	golden, err := filepath.Glob("../domain/testdata/*.xml")
 	require.NoError(t, err)

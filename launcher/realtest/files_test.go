@@ -12,15 +12,15 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// What the guest's agent sets of a user other than the one that the tests log in as.
+// The agent sets the credentials of a user other than the one with which the tests log in.
 const (
 	otherUser   = "nobody"
 	newPassword = "opensesame"
 )
 
-// TestAGuestReadsItsFiles: each volume of files is a disk, on each bus, with the label and the names that a guest looks
-// for; it may write to what is no CD-ROM.
-func TestAGuestReadsItsFiles(t *testing.T) {
+// TestGuestReadsItsFiles: each volume of files is a disk, on each bus, with the label and the names that a guest looks
+// for. The guest can write to it unless it is a CD-ROM.
+func TestGuestReadsItsFiles(t *testing.T) {
 	p := newPod(t, vmi(func(spec map[string]any) {
 		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
 		for _, d := range []struct{ name, bus, device string }{
@@ -69,7 +69,7 @@ func TestAGuestReadsItsFiles(t *testing.T) {
 		`(cd /m; find . -type f | while read f; do echo "$f $(cat "$f")" >/dev/console; done); ` +
 		`umount /m; dd if=/dev/zero of=$d bs=1 count=1 seek=100 conv=notrunc,fsync && ` +
 		`echo "$d is written to" >/dev/console; done; echo all is read >/dev/console; ` +
-		// Then what its agent sets. A serial port is logged in to once.
+		// Then the agent sets the credentials. The test logs in to the serial port only once.
 		`until grep -q first /root/.ssh/authorized_keys; do sleep 1; done; ` +
 		`while grep -q '^nobody:\*' /etc/shadow; do sleep 1; done; echo a password is set >/dev/console; ` +
 		`sed 's/^/has: /' /root/.ssh/authorized_keys >/dev/console; echo >/dev/console; ` +

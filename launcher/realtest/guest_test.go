@@ -5,6 +5,7 @@ package realtest
 import (
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -14,9 +15,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 func dialUnix(t *testing.T, path string) net.Conn {
@@ -27,7 +28,7 @@ func dialUnix(t *testing.T, path string) net.Conn {
 	return conn
 }
 
-func TestBootReportAndShutDownWithThePod(t *testing.T) {
+func TestBootReportAndShutDownWithPod(t *testing.T) {
 	p := newPod(t, vmi(nil))
 	d := p.boot()
 	require.Contains(t, d.GetMachineType()+"pc-q35", "pc-q35")
@@ -61,8 +62,8 @@ func TestBootReportAndShutDownWithThePod(t *testing.T) {
 	require.Zero(t, code)
 }
 
-func TestTheAgentIsSeen(t *testing.T) {
-	turns.Take(t, 5)
+func TestAgentIsSeen(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.eventually("the guest agent is connected", func() bool {
@@ -71,7 +72,7 @@ func TestTheAgentIsSeen(t *testing.T) {
 	})
 }
 
-func TestAGuestThatDoesNotShutDownIsKilledAfterItsGracePeriod(t *testing.T) {
+func TestGuestThatDoesNotShutDownIsKilledAfterItsGracePeriod(t *testing.T) {
 	p := newPod(t, vmi(func(spec map[string]any) {
 		spec["terminationGracePeriodSeconds"] = 1
 		domain := spec["domain"].(map[string]any)
@@ -87,8 +88,28 @@ func TestAGuestThatDoesNotShutDownIsKilledAfterItsGracePeriod(t *testing.T) {
 	require.Zero(t, code)
 }
 
-func TestWithoutGraceTheGuestIsKilledAtOnce(t *testing.T) {
-	turns.Take(t, 6)
+// TestShortenedGracePeriod ends a guest that has no power button, and whose launcher would wait an hour for it.
+func TestShortenedGracePeriod(t *testing.T) {
+	p := newPod(t, vmi(func(spec map[string]any) {
+		spec["terminationGracePeriodSeconds"] = 3600
+		domain := spec["domain"].(map[string]any)
+		domain["features"] = map[string]any{"acpi": map[string]any{"enabled": false}}
+	}))
+	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
+	require.NoError(t, err)
+	p.signal("launcher", syscall.SIGTERM)
+	p.eventually("it waits", func() bool {
+		return strings.Contains(p.log(), "received SIGTERM: the pod is terminating")
+	})
+	_, err = p.client.Operate(p.context(),
+		&rpc.OperateRequest{Operation: rpc.Operation_OPERATION_END, GraceSeconds: new(int64(0))})
+	require.NoError(t, err)
+	m, _ := p.ends()
+	require.Equal(t, contract.ReasonDestroyed, m.Reason)
+}
+
+func TestWithoutGraceGuestIsKilledAtOnce(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 0 }))
 	p.boot()
 	p.signal("launcher", syscall.SIGTERM)
@@ -97,7 +118,7 @@ func TestWithoutGraceTheGuestIsKilledAtOnce(t *testing.T) {
 	require.NotContains(t, p.log(), `"action":"Shutdown"`)
 }
 
-func TestQEMUKilledIsACrash(t *testing.T) {
+func TestQEMUKilledIsCrash(t *testing.T) {
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.signal("qemu-system-x86_64", syscall.SIGKILL)
@@ -107,13 +128,13 @@ func TestQEMUKilledIsACrash(t *testing.T) {
 	require.Equal(t, 1, code)
 }
 
-func TestLibvirtdKilledDoesNotTouchTheGuest(t *testing.T) {
+func TestLibvirtdKilledDoesNotTouchGuest(t *testing.T) {
 	p := newPod(t, vmi(nil))
 	p.boot()
 	qemu, _ := p.process("qemu-system-x86_64")
 	before, _ := p.process("libvirtd")
 	p.signal("libvirtd", syscall.SIGKILL)
-	p.goesOnWithout(before)
+	p.outlives(before)
 	same, found := p.process("qemu-system-x86_64")
 	require.True(t, found)
 	require.Equal(t, qemu, same)
@@ -123,8 +144,8 @@ func TestLibvirtdKilledDoesNotTouchTheGuest(t *testing.T) {
 	require.Zero(t, code)
 }
 
-// goesOnWithout waits until the launcher has another libvirtd than that, for which the guest runs.
-func (p *pod) goesOnWithout(libvirtd int) {
+// outlives waits until the launcher has another libvirtd than that, for which the guest runs.
+func (p *pod) outlives(libvirtd int) {
 	p.t.Helper()
 	p.eventually("another libvirtd is there", func() bool {
 		now, found := p.process("libvirtd")
@@ -136,8 +157,8 @@ func (p *pod) goesOnWithout(libvirtd int) {
 	require.Equal(p.t, rpc.DomainState_DOMAIN_STATE_RUNNING, d.GetState())
 }
 
-func TestAGuestThatDiesWithoutLibvirtdIsNoticed(t *testing.T) {
-	turns.Take(t, 7)
+func TestGuestThatDiesWithoutLibvirtdIsNoticed(t *testing.T) {
+	suite.TakeTurn(t, 7)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.signal("libvirtd", syscall.SIGSTOP)
@@ -148,14 +169,14 @@ func TestAGuestThatDiesWithoutLibvirtdIsNoticed(t *testing.T) {
 	require.Equal(t, 1, code)
 }
 
-// TestAHungLibvirtdIsReplaced: it hides nothing of the guest, neither that it goes on nor that it has ended.
-func TestAHungLibvirtdIsReplaced(t *testing.T) {
-	turns.Take(t, 5)
+// TestReplacesHungLibvirtd: meanwhile it hides neither that the guest runs nor that it has ended.
+func TestReplacesHungLibvirtd(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	before, _ := p.process("libvirtd")
 	p.signal("libvirtd", syscall.SIGSTOP)
-	p.goesOnWithout(before)
+	p.outlives(before)
 	p.signal("libvirtd", syscall.SIGSTOP)
 	p.signal("qemu-system-x86_64", syscall.SIGKILL)
 	m, code := p.ends()
@@ -163,8 +184,8 @@ func TestAHungLibvirtdIsReplaced(t *testing.T) {
 	require.Equal(t, 1, code)
 }
 
-func TestAHungLibvirtdDoesNotKeepThePod(t *testing.T) {
-	turns.Take(t, 3)
+func TestHungLibvirtdDoesNotKeepPod(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 1 }))
 	p.boot()
 	p.signal("libvirtd", syscall.SIGSTOP)
@@ -174,8 +195,8 @@ func TestAHungLibvirtdDoesNotKeepThePod(t *testing.T) {
 	require.Zero(t, code)
 }
 
-func TestRebootInTheGuestKeepsThePodAndPowerOffEndsIt(t *testing.T) {
-	turns.Take(t, 4)
+func TestRebootInGuestKeepsPodAndPowerOffEndsIt(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.shell("reboot")
@@ -198,7 +219,7 @@ func TestStoppedBeforeAnythingStarted(t *testing.T) {
 }
 
 func TestConcurrentStartsMakeOneDomain(t *testing.T) {
-	turns.Take(t, 5)
+	suite.TakeTurn(t, 5)
 	p := newPod(t, vmi(nil))
 	var wg sync.WaitGroup
 	for range 8 {
@@ -211,10 +232,10 @@ func TestConcurrentStartsMakeOneDomain(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	require.Equal(t, 1, countLog(p, `"message":"start"`))
+	require.Equal(t, 1, countLog(p, `"message":"finished guest start"`))
 }
 
-func TestABrokenImageIsRefusedAndEndsThePod(t *testing.T) {
+func TestBrokenImageIsRefusedAndEndsPod(t *testing.T) {
 	const image = "images/root/disk/disk.img"
 	for says, spoil := range map[string]func(t *testing.T, p *pod){
 		"no file found in folder /disk, no disk present": func(t *testing.T, p *pod) {
@@ -224,7 +245,7 @@ func TestABrokenImageIsRefusedAndEndsThePod(t *testing.T) {
 		"invalid image in containerDisk root: qemu-img info: ": func(t *testing.T, p *pod) {
 			require.NoError(t, os.Remove(p.at(image)))
 			require.NoError(t, os.WriteFile(p.at(image), append([]byte("QFI\xfb\x00\x00\x00\x63"), make([]byte, 512)...),
-				0o644)) //nolint:gosec // for another user
+				0o644))
 		},
 	} {
 		p := newPod(t, vmi(nil))
@@ -240,7 +261,7 @@ func TestABrokenImageIsRefusedAndEndsThePod(t *testing.T) {
 	}
 }
 
-func TestWhatLibvirtRefusesEndsThePod(t *testing.T) {
+func TestWhatLibvirtRefusesEndsPod(t *testing.T) {
 	p := newPod(t, vmi(func(spec map[string]any) {
 		spec["domain"].(map[string]any)["machine"] = map[string]any{"type": "pc-q35-0.1"}
 	}))
@@ -252,7 +273,7 @@ func TestWhatLibvirtRefusesEndsThePod(t *testing.T) {
 }
 
 func TestVNCAnswers(t *testing.T) {
-	turns.Take(t, 6)
+	suite.TakeTurn(t, 6)
 	p := newPod(t, vmi(nil))
 	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 	require.NoError(t, err)

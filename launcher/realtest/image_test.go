@@ -15,10 +15,10 @@ import (
 )
 
 // images are the unpacked images of the launcher and of the test guest, as this source tree makes them.
-var images = sync.OnceValues(unpackImages) //nolint:gochecknoglobals // made once, by the first test that wants them
+var images = sync.OnceValues(unpackImages)
 
 // unpacked is where removeImages finds them.
-var unpacked string //nolint:gochecknoglobals // see images
+var unpacked string
 
 // image is an image's root file system.
 func image(t *testing.T, name string) string {
@@ -40,7 +40,7 @@ func unpackImages() (roots map[string]string, err error) {
 	if unpacked, err = os.MkdirTemp("", "vf-images"); err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(unpacked, 0o755); err != nil { //nolint:gosec // the launcher is another user
+	if err := os.Chmod(unpacked, 0o755); err != nil { // the launcher is another user
 		return nil, err
 	}
 	roots, err = built.Unpack(unpacked, "guest", "launcher")
@@ -48,11 +48,11 @@ func unpackImages() (roots map[string]string, err error) {
 		return nil, err
 	}
 	// A kubelet lays the pod's own over it.
-	return roots, os.WriteFile(filepath.Join(roots["launcher"], "etc/hosts"), nil, 0o644) //nolint:gosec // see above
+	return roots, os.WriteFile(filepath.Join(roots["launcher"], "etc/hosts"), nil, 0o644)
 }
 
-// TestTheEmulatorHasItsModules: devices that are not part of QEMU's program, and that guests may have.
-func TestTheEmulatorHasItsModules(t *testing.T) {
+// TestEmulatorHasItsModules: devices that are not part of QEMU's program, and that guests may have.
+func TestEmulatorHasItsModules(t *testing.T) {
 	out, err := exec.Command("chroot", image(t, "launcher"), "/usr/bin/qemu-system-x86_64", "-device", "help").
 		CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // machineOf is a VMI whose machine has what a JSON object says beside the root disk.
@@ -59,9 +59,9 @@ func (p *pod) guest(command string) string {
 // pci lists the classes of the guest's PCI devices.
 const pci = `cat /sys/bus/pci/devices/*/class`
 
-// TestTheGuestSeesItsMachine: one guest with much of what a machine can have.
-func TestTheGuestSeesItsMachine(t *testing.T) {
-	turns.Take(t, 7)
+// TestGuestSeesItsMachine: one guest with much of what a machine can have.
+func TestGuestSeesItsMachine(t *testing.T) {
+	suite.TakeTurn(t, 7)
 	object := machineOf(t, `{
 		"cpu":{"sockets":1,"cores":1,"maxSockets":4,"features":[{"name":"sse4.2","policy":"disable"}]},
 		"memory":{"guest":"1Gi","maxGuest":"4Gi"},
@@ -116,17 +116,17 @@ func TestTheGuestSeesItsMachine(t *testing.T) {
 	require.Equal(t, "3", free, "ports for what is plugged in later")
 	order := strings.Split(p.guest("tr '\\0' '\\n' </sys/firmware/qemu_fw_cfg/by_name/bootorder/raw"), "\n")
 	require.GreaterOrEqual(t, len(order), 2, order)
-	require.Contains(t, order[0], "/scsi@", "the firmware is told of the root disk first")
+	require.Contains(t, order[0], "/scsi@", "the root disk is first in the firmware's boot order")
 	require.Contains(t, order[1], "/ethernet@", "and of the network card then")
-	// Nobody feeds it any more: ten seconds are for the answer.
+	// The watchdog gets no more input: ten seconds are for the answer.
 	p.guest("watchdog -T 10 -t 600 /dev/watchdog")
 	m, _ := p.ends()
 	require.Equal(t, contract.TerminationMessage{Reason: contract.ReasonCrashed, Ran: true}, m)
 }
 
-// TestAKernelOfItsOwn boots without a disk.
-func TestAKernelOfItsOwn(t *testing.T) {
-	turns.Take(t, 1)
+// TestKernelOfItsOwn: a guest with a kernel image of its own boots without a disk.
+func TestKernelOfItsOwn(t *testing.T) {
+	suite.TakeTurn(t, 1)
 	p := newPod(t, machineOf(t, `{"cpu":{"maxSockets":4},"firmware":{"kernelBoot":{"kernelArgs":"console=ttyS0 virtflow.own",
 		"container":{"image":"x","kernelPath":"/boot/vmlinuz","initrdPath":"/boot/initrd"}}}}`))
 	disk := filepath.Join(image(t, "guest"), "disk/disk.img")
@@ -139,9 +139,9 @@ func TestAKernelOfItsOwn(t *testing.T) {
 	require.Equal(t, "0-3", p.guest("cat /sys/devices/system/cpu/possible"), "a small guest has room for CPUs, too")
 }
 
-// TestLicencesOfTheFirmware: the guest finds the ACPI tables that Secrets bring.
-func TestLicencesOfTheFirmware(t *testing.T) {
-	turns.Take(t, 4)
+// TestLicencesOfFirmware: the guest finds the ACPI tables that Secrets bring.
+func TestLicencesOfFirmware(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	p := newPod(t, vmi(func(spec map[string]any) {
 		spec["domain"].(map[string]any)["firmware"] = map[string]any{
 			"acpi": map[string]any{"slicNameRef": "windows", "msdmNameRef": "key"}}
@@ -159,9 +159,9 @@ func TestLicencesOfTheFirmware(t *testing.T) {
 	}
 }
 
-// TestDevicesOnTheRootComplex: nothing is behind a port, and no port is there.
-func TestDevicesOnTheRootComplex(t *testing.T) {
-	turns.Take(t, 2)
+// TestDevicesOnRootComplex: nothing is behind a port, and no port is there.
+func TestDevicesOnRootComplex(t *testing.T) {
+	suite.TakeTurn(t, 2)
 	object := strings.Replace(machineOf(t, `{"devices":{"watchdog":{"name":"dog","i6300esb":{}},
 		"inputs":[{"type":"tablet","bus":"virtio","name":"b"}]}}`), `"uid":`,
 		`"annotations":{"kubevirt.io/placePCIDevicesOnRootComplex":"true","kubevirt.io/disablePCIHole64":"true"},"uid":`, 1)
@@ -171,7 +171,7 @@ func TestDevicesOnTheRootComplex(t *testing.T) {
 	require.Empty(t, p.guest("ls /sys/bus/pci/devices | grep -v ^0000:00: || true"))
 }
 
-// TestUEFI boots with secure boot and with a TPM, and without either.
+// TestUEFI: a guest boots with secure boot and a TPM, and with neither.
 func TestUEFI(t *testing.T) {
 	for name, c := range map[string]struct{ spec, says string }{
 		"secure": {spec: `"features":{"smm":{}},"firmware":{"bootloader":{"efi":{}}},"devices":{"tpm":{}}`,

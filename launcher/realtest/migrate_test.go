@@ -19,13 +19,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // mountPoint is where pods that a guest moves between see their directories.
-var mountPoint = filepath.Join(os.TempDir(), "vf-mount") //nolint:gochecknoglobals // a constant
+var mountPoint = filepath.Join(os.TempDir(), "vf-mount")
 
 // newTwin is a pod that a guest moves from or to. Its cloud-init data is on a CD-ROM, which libvirt does not copy: the
 // move has to carry it.
@@ -50,7 +50,7 @@ type move struct {
 	options  *rpc.MigrationOptions
 	// interfaces of the target.
 	interfaces []*rpc.PodInterface
-	// progress is the last that was heard.
+	// progress is the last that was received.
 	progress atomic.Pointer[rpc.MigrationProgress]
 }
 
@@ -133,7 +133,7 @@ func (m *move) finish(left *rpc.MigrationLeft) *rpc.Domain {
 	return d
 }
 
-// held waits until the target has the whole guest, and tells when.
+// held waits until the target has the whole guest, and returns when that was.
 func (m *move) held() <-chan time.Time {
 	at := make(chan time.Time, 1)
 	go func() {
@@ -165,8 +165,8 @@ func (m *move) goes() time.Duration {
 		require.WithinDuration(m.t, resumed, stopped, deadline)
 	}
 	ms := func(from, to time.Time) int64 { return to.Sub(from).Milliseconds() }
-	// A target that libvirt resumes by itself would go on when it is held here.
-	m.t.Logf("moved in %d ms; stop → held %d ms → %s %d ms → goes on %d ms; %s", ms(begun, resumed),
+	// If libvirt resumed the target by itself, the guest would run when it is held here.
+	m.t.Logf("moved in %d ms; stop → held %d ms → %s %d ms → resumed %d ms; %s", ms(begun, resumed),
 		ms(stopped, <-held), e.GetLeft().GetProof(), ms(stopped, dead), ms(stopped, resumed), e.GetLeft().GetStats())
 	m.left(e.GetLeft().GetPaused())
 	m.to.eventually("the guest runs at the target", func() bool {
@@ -233,7 +233,7 @@ func (p *pod) run(command string) string {
 	return string(out.GetOutput())
 }
 
-// count starts something in the guest's memory that goes on with the guest.
+// count starts a counter in the guest's memory, which continues with the guest.
 func (p *pod) count() {
 	p.t.Helper()
 	p.run(`setsid sh -c 'i=0; while :; do i=$((i+1)); echo $i > /tmp/count.new; mv /tmp/count.new /tmp/count; ` +
@@ -248,15 +248,15 @@ func (p *pod) counted() int {
 	return n
 }
 
-func TestAGuestMovesWithItsDisks(t *testing.T) {
+func TestGuestMovesWithItsDisks(t *testing.T) {
 	from := newTwin(t)
 	from.boot()
 	from.agentUp()
 	from.count()
-	// Distributions may be built for x86-64-v3; what is emulated is enough for them, and moves.
+	// Distributions may be built for x86-64-v3: the emulated CPU has its features, and such a guest can migrate.
 	require.Subset(t, strings.Fields(from.run("grep -m1 ^flags /proc/cpuinfo")),
 		[]string{"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"})
-	// In the overlay of the image, in the empty disk, and what cloud-init has.
+	// The checksums of the empty disk and of the cloud-init CD-ROM are compared after the migration.
 	written := from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=8 2>/dev/null; sync; sha256sum < /dev/vdb")
 	seed := from.run("sha256sum < /dev/sr0")
 	before := from.counted()
@@ -284,8 +284,8 @@ func booted(t *testing.T, changes ...func(domain map[string]any)) *pod {
 	return p
 }
 
-func TestAGuestMovesTenTimes(t *testing.T) {
-	turns.Take(t, 1)
+func TestGuestMovesTenTimes(t *testing.T) {
+	suite.TakeTurn(t, 1)
 	at := booted(t)
 	before := at.counted()
 	for range 10 {
@@ -298,8 +298,8 @@ func TestAGuestMovesTenTimes(t *testing.T) {
 	}
 }
 
-func TestAPausedGuestStaysPaused(t *testing.T) {
-	turns.Take(t, 3)
+func TestPausedGuestStaysPaused(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	from := booted(t)
 	from.operate(rpc.Operation_OPERATION_PAUSE)
 	to := newTwin(t)
@@ -310,16 +310,16 @@ func TestAPausedGuestStaysPaused(t *testing.T) {
 	to.eventually("it counts on", func() bool { return to.counted() > n })
 }
 
-func TestAGuestMovesThroughParallelConnections(t *testing.T) {
-	turns.Take(t, 4)
+func TestGuestMovesThroughParallelConnections(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.options.Parallel = 4
 	m.goes()
 }
 
-func TestAGuestKeepsItsAddressWhereItMoves(t *testing.T) {
-	turns.Take(t, 5)
+func TestGuestKeepsItsAddressWhereItMoves(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	name := "vf-real-" + strconv.Itoa(syscall.Getpid())
 	here, there := podNetworkNamed(t, name+"-a"), podNetworkNamed(t, name+"-b")
 	from := newPodAt(t, vmi(masquerade), here, mountPoint)

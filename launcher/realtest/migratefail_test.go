@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/migration"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // slow is a bandwidth at which a guest takes long enough to be disturbed.
@@ -46,6 +46,15 @@ func slowly(t *testing.T) (*move, <-chan *rpc.MigrationEvent) {
 	return slowlyFrom(t, booted(t))
 }
 
+// slowlyBefore is slowly, and has the guest run a command a moment after the copy has begun. Its agent gets the command
+// before: while a guest moves, no command of a probe runs in it.
+func slowlyBefore(t *testing.T, command string) (*move, <-chan *rpc.MigrationEvent) {
+	t.Helper()
+	from := booted(t)
+	from.run("setsid sh -c 'sleep 5; " + command + "' > /dev/null 2>&1 < /dev/null &")
+	return slowlyFrom(t, from)
+}
+
 func slowlyFrom(t *testing.T, from *pod) (*move, <-chan *rpc.MigrationEvent) {
 	t.Helper()
 	m := newMove(t, from, newTwin(t))
@@ -56,7 +65,7 @@ func slowlyFrom(t *testing.T, from *pod) (*move, <-chan *rpc.MigrationEvent) {
 	return m, last
 }
 
-func TestAMoveIsAborted(t *testing.T) {
+func TestMoveIsAborted(t *testing.T) {
 	m, last := slowly(t)
 	_, err := m.from.client.Operate(m.from.context(), &rpc.OperateRequest{Operation: rpc.Operation_OPERATION_PAUSE})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
@@ -80,9 +89,9 @@ func TestAMoveIsAborted(t *testing.T) {
 	newMove(t, m.from, newTwin(t)).goes()
 }
 
-// TestTheAnswerOfFinishIsLost: libvirt resumes the source, and has left the target with the whole guest. Without the
+// TestAnswerOfFinishIsLost: libvirt resumes the source, and has left the target with the whole guest. Without the
 // rule that only proof resumes a target the guest would run twice.
-func TestTheAnswerOfFinishIsLost(t *testing.T) {
+func TestAnswerOfFinishIsLost(t *testing.T) {
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	cut := make(chan struct{})
@@ -106,8 +115,8 @@ func TestTheAnswerOfFinishIsLost(t *testing.T) {
 	m.withdraws()
 }
 
-func TestTheCallOfFinishIsLost(t *testing.T) {
-	turns.Take(t, 6)
+func TestCallOfFinishIsLost(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.relay.at(libvirtFinish, false, func() bool { return false })
@@ -116,9 +125,9 @@ func TestTheCallOfFinishIsLost(t *testing.T) {
 	m.notReceived() // libvirt has ended what came
 }
 
-// TestTheRelayDiesOnceTheTargetHasAnswered: the source's proof counts all the same.
-func TestTheRelayDiesOnceTheTargetHasAnswered(t *testing.T) {
-	turns.Take(t, 7)
+// TestRelayDiesOnceTargetHasAnswered: the source's proof counts all the same.
+func TestRelayDiesOnceTargetHasAnswered(t *testing.T) {
+	suite.TakeTurn(t, 7)
 	from := booted(t)
 	to := newTwin(t)
 	m := newMove(t, from, to)
@@ -131,24 +140,24 @@ func TestTheRelayDiesOnceTheTargetHasAnswered(t *testing.T) {
 	to.eventually("it counts on", func() bool { return to.counted() > n })
 }
 
-func TestTheStreamsAreCut(t *testing.T) {
-	turns.Take(t, 1)
+func TestStreamsAreCut(t *testing.T) {
+	suite.TakeTurn(t, 1)
 	m, last := slowly(t)
 	m.relay.stop()
 	m.stays(last)
 	m.notReceived()
 }
 
-func TestTheStreamsStall(t *testing.T) {
-	turns.Take(t, 2)
+func TestStreamsStall(t *testing.T) {
+	suite.TakeTurn(t, 2)
 	m, last := slowly(t)
 	close(m.relay.stalled)
 	stayed := m.stays(last)
 	require.False(t, stayed.GetAborted())
 }
 
-func TestTheMemoryStalls(t *testing.T) {
-	turns.Take(t, 3)
+func TestMemoryStalls(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.options.Bandwidth = slow
@@ -164,8 +173,8 @@ func TestTheMemoryStalls(t *testing.T) {
 	m.notReceived()
 }
 
-func TestWhatDiesAtTheTargetLeavesTheGuestAtItsSource(t *testing.T) {
-	turns.Take(t, 4)
+func TestWhatDiesAtTargetLeavesGuestAtItsSource(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	from := booted(t)
 	for _, program := range []string{"qemu-system-x86_64", "libvirtd", "launcher"} {
 		m, last := slowlyFrom(t, from)
@@ -178,8 +187,8 @@ func TestWhatDiesAtTheTargetLeavesTheGuestAtItsSource(t *testing.T) {
 	}
 }
 
-func TestLibvirtdDiesAtTheSource(t *testing.T) {
-	turns.Take(t, 5)
+func TestLibvirtdDiesAtSource(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	m, last := slowly(t)
 	m.from.signal("libvirtd", syscall.SIGKILL)
 	m.stays(last)
@@ -187,9 +196,9 @@ func TestLibvirtdDiesAtTheSource(t *testing.T) {
 	newMove(t, m.from, newTwin(t)).goes()
 }
 
-// TestLibvirtdDiesAtTheSourceWhenTheTargetHasTheGuest: at that moment only libvirt's file knows how far it was.
-func TestLibvirtdDiesAtTheSourceWhenTheTargetHasTheGuest(t *testing.T) {
-	turns.Take(t, 6)
+// TestLibvirtdDiesAtSourceWhenTargetHasGuest: at that moment only libvirt's file knows how far it was.
+func TestLibvirtdDiesAtSourceWhenTargetHasGuest(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	from := booted(t)
 	for _, answer := range []bool{false, true} {
 		m := newMove(t, from, newTwin(t))
@@ -203,8 +212,8 @@ func TestLibvirtdDiesAtTheSourceWhenTheTargetHasTheGuest(t *testing.T) {
 	}
 }
 
-func TestQEMUDiesAtTheSource(t *testing.T) {
-	turns.Take(t, 7)
+func TestQEMUDiesAtSource(t *testing.T) {
+	suite.TakeTurn(t, 7)
 	m, last := slowly(t)
 	m.from.signal("qemu-system-x86_64", syscall.SIGKILL)
 	e := m.wait(last)
@@ -214,8 +223,8 @@ func TestQEMUDiesAtTheSource(t *testing.T) {
 	m.withdraws()
 }
 
-func TestThePodEndsWhileItsGuestMoves(t *testing.T) {
-	turns.Take(t, 0)
+func TestPodEndsWhileItsGuestMoves(t *testing.T) {
+	suite.TakeTurn(t, 0)
 	m, last := slowly(t)
 	m.from.signal("launcher", syscall.SIGTERM)
 	e := m.wait(last)
@@ -225,11 +234,9 @@ func TestThePodEndsWhileItsGuestMoves(t *testing.T) {
 	m.withdraws()
 }
 
-func TestTheGuestPowersOffWhileItMoves(t *testing.T) {
-	turns.Take(t, 1)
-	m, last := slowly(t)
-	_, _ = m.from.client.GuestExec(m.from.context(),
-		&rpc.GuestExecRequest{Command: "poweroff", TimeoutSeconds: 5}) // the answer may not come any more
+func TestGuestPowersOffWhileItMoves(t *testing.T) {
+	suite.TakeTurn(t, 1)
+	m, last := slowlyBefore(t, "poweroff")
 	e := m.wait(last)
 	require.NotNil(t, e.GetEnded(), "%s", e)
 	message, _ := m.from.ends()
@@ -237,13 +244,11 @@ func TestTheGuestPowersOffWhileItMoves(t *testing.T) {
 	m.withdraws()
 }
 
-// TestTheGuestRebootsWhileItMoves: it is moved all the same, and comes up once more, at whichever end.
-func TestTheGuestRebootsWhileItMoves(t *testing.T) {
-	turns.Take(t, 2)
-	m, last := slowly(t)
+// TestGuestRebootsWhileItMoves: it is moved all the same, and comes up once more, at whichever end.
+func TestGuestRebootsWhileItMoves(t *testing.T) {
+	suite.TakeTurn(t, 2)
+	m, last := slowlyBefore(t, "reboot")
 	up := func(p *pod) int { return strings.Count(p.log(), "guest console: virtflow-guest ready") }
-	_, _ = m.from.client.GuestExec(m.from.context(),
-		&rpc.GuestExecRequest{Command: "reboot", TimeoutSeconds: 5}) // the answer may not come any more
 	m.from.eventually("it boots", func() bool { return countLog(m.from, "guest console: SYSLINUX") == 2 })
 	_, err := m.from.client.AdjustMigration(m.from.context(), &rpc.AdjustMigrationRequest{
 		Migration: m.uid, Change: &rpc.AdjustMigrationRequest_Bandwidth{Bandwidth: 1 << 30}})
@@ -259,8 +264,8 @@ func TestTheGuestRebootsWhileItMoves(t *testing.T) {
 	m.to.eventually("and counts", func() bool { return m.to.counted() > n })
 }
 
-func TestATargetThatDoesNotSuitIsRefused(t *testing.T) {
-	turns.Take(t, 3)
+func TestTargetThatDoesNotSuitIsRefused(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	from, to := booted(t), newTwin(t)
 	image := to.at("images/root/disk/disk.img")
 	f, err := os.OpenFile(image, os.O_WRONLY, 0)
@@ -294,18 +299,18 @@ func TestATargetThatDoesNotSuitIsRefused(t *testing.T) {
 	}
 	require.ErrorContains(t, prepare(func(target *rpc.Target) {
 		target.Files = []*rpc.MigrationFile{{Name: "seed.iso", Size: 5, Sha256: make([]byte, 32)}}
-	}), "not what was announced")
+	}), "does not match the announced digest")
 	require.ErrorContains(t, prepare(func(target *rpc.Target) {
 		target.Files = []*rpc.MigrationFile{{Name: "seed.iso", Size: 1 << 40}}
-	}), "more than such a file may have")
+	}), "exceeds the limit")
 	_, err = to.client.StartDomain(to.context(), &rpc.StartDomainRequest{})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err), "its guest may run elsewhere: %v", err)
 	require.NotContains(t, to.log(), `"Arrived"`)
 }
 
-// TestTheSourceDiesAtTheLastMoment: whenever something of the source is killed once the target has everything, the
-// guest goes on at one end at most, and the launchers agree which that is.
-func TestTheSourceDiesAtTheLastMoment(t *testing.T) {
+// TestSourceDiesAtLastMoment: whichever process of the source is killed once the target has everything, the guest
+// continues at one end at most, and the launchers agree on which.
+func TestSourceDiesAtLastMoment(t *testing.T) {
 	at := booted(t)
 	for _, program := range []string{"libvirtd", "qemu-system-x86_64"} {
 		for _, after := range []time.Duration{20, 5, 2, 0} {
@@ -339,9 +344,9 @@ func TestTheSourceDiesAtTheLastMoment(t *testing.T) {
 	}
 }
 
-// TestAGuestIsPausedSoThatItMoves, and goes on at the target.
-func TestAGuestIsPausedSoThatItMoves(t *testing.T) {
-	turns.Take(t, 4)
+// TestPausesGuestForItsMove: the guest is paused for its move, and resumes at the target.
+func TestPausesGuestForItsMove(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.options = &rpc.MigrationOptions{Bandwidth: slow, CompletionSeconds: 15, AllowDisruption: true}
@@ -356,22 +361,23 @@ func TestAGuestIsPausedSoThatItMoves(t *testing.T) {
 	m.to.eventually("it counts on", func() bool { return m.to.counted() > n })
 }
 
-// TestAMoveThatTakesTooLongIsAborted where the guest may not be paused.
-func TestAMoveThatTakesTooLongIsAborted(t *testing.T) {
-	turns.Take(t, 5)
+// TestMoveThatTakesTooLongIsAborted: a migration whose guest must not be paused is aborted at the end of its time.
+func TestMoveThatTakesTooLongIsAborted(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	from := booted(t)
 	m := newMove(t, from, newTwin(t))
 	m.options = &rpc.MigrationOptions{Bandwidth: slow, CompletionSeconds: 5}
 	m.prepare()
 	stayed := m.stays(m.begin())
-	require.Equal(t, "it has not ended within 5s", stayed.GetReason())
+	require.Equal(t, "not completed within 5s", stayed.GetReason())
 	m.notReceived()
 }
 
-// TestAGuestThatWritesFasterThanItIsCopied is copied over and over, and stays when the time is over. Auto-converge
-// slows it down until it arrives: the same guest, at the same bandwidth, still writing.
-func TestAGuestThatWritesFasterThanItIsCopied(t *testing.T) {
-	turns.Take(t, 6)
+// TestGuestThatWritesFasterThanItIsCopied: the guest's memory is copied over and over, and the guest stays when the
+// time is over. With auto-converge, the same guest at the same bandwidth is slowed down until it arrives, still
+// writing.
+func TestGuestThatWritesFasterThanItIsCopied(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	const bandwidth = 8 << 20
 	// Of the usual guest's memory too little is free.
 	large := func(domain map[string]any) { domain["memory"] = map[string]any{"guest": "192Mi"} }
@@ -385,7 +391,7 @@ func TestAGuestThatWritesFasterThanItIsCopied(t *testing.T) {
 	m.prepare()
 	stayed := m.stays(m.begin())
 	t.Logf("%s", m.progress.Load())
-	require.Equal(t, "it has not ended within 40s", stayed.GetReason())
+	require.Equal(t, "not completed within 40s", stayed.GetReason())
 	rounds := m.progress.Load().GetIteration()
 	require.Greater(t, rounds, int32(3), "it is not the first round that has taken so long")
 	m.notReceived()

@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// podNetwork makes a network namespace as the node's worker prepares it: a bridge with the gateway's address and a tap
+// podNetwork makes a network namespace as the node worker prepares it: a bridge with the gateway's address and a tap
 // for the launcher's user.
 func podNetwork(t *testing.T) string {
 	t.Helper()
@@ -50,7 +50,7 @@ func podNetworkNamed(t *testing.T, name string) string {
 	return name
 }
 
-// podInterface is what the node's worker says of it.
+// podInterface is what the node worker says of it.
 func podInterface() *rpc.PodInterface {
 	return &rpc.PodInterface{
 		Network: "default", Tap: "tap0", PodInterface: "eth0", Mtu: 1400, Bridge: "k6t-eth0",
@@ -65,7 +65,7 @@ func masquerade(spec map[string]any) {
 	devices["interfaces"] = []any{map[string]any{"name": "default", "masquerade": map[string]any{}}}
 }
 
-func TestTheGuestGetsItsAddressAndAnswers(t *testing.T) {
+func TestGuestGetsItsAddressAndAnswers(t *testing.T) {
 	namespace := podNetwork(t)
 	p := newPodIn(t, vmi(masquerade), namespace)
 	d := p.bootWith(podInterface())

@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-func TestAGuestMovesByNodeWorkers(t *testing.T) {
+func TestGuestMovesByNodeWorkers(t *testing.T) {
 	from := booted(t)
 	written := from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=8 2>/dev/null; sync; sha256sum < /dev/vdb")
 	seed := from.run("sha256sum < /dev/sr0")
@@ -37,8 +37,8 @@ func TestAGuestMovesByNodeWorkers(t *testing.T) {
 	require.False(t, m.inspects(m.source).Reached, "nothing of the source is left")
 }
 
-func TestAGuestMovesByNodeWorkersThroughParallelConnections(t *testing.T) {
-	turns.Take(t, 6)
+func TestGuestMovesByNodeWorkersThroughParallelConnections(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	m := newWorkersMove(t, booted(t), newTwin(t))
 	m.prepareBoth()
 	m.in.Configuration.Parallel = 4
@@ -47,10 +47,10 @@ func TestAGuestMovesByNodeWorkersThroughParallelConnections(t *testing.T) {
 	m.left(false)
 }
 
-// TestANodeWorkerIsKilledMidCopy: the guest stays where it is, which its launcher says, and nothing of the target is
-// left.
-func TestANodeWorkerIsKilledMidCopy(t *testing.T) {
-	turns.Take(t, 7)
+// TestNodeWorkerIsKilledMidCopy: the guest stays at its source, as its launcher reports, and nothing of the target
+// remains.
+func TestNodeWorkerIsKilledMidCopy(t *testing.T) {
+	suite.TakeTurn(t, 7)
 	for name, source := range map[string]bool{"the source's": true, "the target's": false} {
 		t.Run(name, func(t *testing.T) {
 			m := newWorkersMove(t, booted(t), newTwin(t))
@@ -72,15 +72,15 @@ func TestANodeWorkerIsKilledMidCopy(t *testing.T) {
 			require.Equal(t, contract.ResultStayed, outcome.Result, outcome.Reason)
 			require.Nil(t, outcome.Proof)
 			t.Log(outcome.Reason)
-			m.goesOn()
+			m.runs()
 			m.withdrawsTarget()
 			require.False(t, m.inspects(m.source).UnderWay)
 		})
 	}
 }
 
-func TestAMoveByNodeWorkersIsAborted(t *testing.T) {
-	turns.Take(t, 0)
+func TestMoveByNodeWorkersIsAborted(t *testing.T) {
+	suite.TakeTurn(t, 0)
 	m := newWorkersMove(t, booted(t), newTwin(t))
 	m.prepareBoth()
 	m.in.Configuration.Bandwidth = slow
@@ -90,25 +90,25 @@ func TestAMoveByNodeWorkersIsAborted(t *testing.T) {
 	migration, vmi := m.of()
 	var found bool
 	m.source.call("Abort", contract.AbortMigrationInput{
-		Migration: migration, VMI: vmi, Pod: m.source.object(), Why: "somebody wants it"}, &found)
+		Migration: migration, VMI: vmi, Pod: m.source.object(), Why: "requested by a user"}, &found)
 	require.True(t, found)
 	outcome := m.outcome(call)
-	require.Equal(t, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "somebody wants it",
+	require.Equal(t, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "requested by a user",
 		Aborted: true}, outcome)
-	m.notReceived() // the source has told the target
-	m.goesOn()
+	m.notReceived() // the source has notified the target
+	m.runs()
 }
 
-// dirties changes memory for ever, faster than it is copied slowly.
+// dirties changes memory endlessly, faster than it is copied slowly.
 func (p *pod) dirties() {
 	p.t.Helper()
 	p.run(`setsid sh -c 'while :; do dd if=/dev/urandom of=/tmp/dirty bs=1M count=12 conv=notrunc; done' ` +
 		`>/dev/null 2>&1 </dev/null & sleep 1; echo`)
 }
 
-// TestAGuestIsPausedToMove: one that would never arrive does when somebody has it paused for that.
-func TestAGuestIsPausedToMove(t *testing.T) {
-	turns.Take(t, 1)
+// TestGuestIsPausedToMove: a guest that would never arrive does once a person requests the pause.
+func TestGuestIsPausedToMove(t *testing.T) {
+	suite.TakeTurn(t, 1)
 	from := booted(t)
 	from.dirties()
 	m := newWorkersMove(t, from, newTwin(t))
@@ -122,15 +122,15 @@ func TestAGuestIsPausedToMove(t *testing.T) {
 	outcome := m.outcome(call)
 	require.Equal(t, contract.ResultMoved, outcome.Result, outcome.Reason)
 	require.Equal(t, "Paused", outcome.Mode)
-	require.False(t, outcome.Proof.Paused, "nobody but the migration has paused it")
+	require.False(t, outcome.Proof.Paused, "only the migration has paused it")
 	m.left(false)
 	n := m.to.counted()
-	m.to.eventually("it goes on there", func() bool { return m.to.counted() > n })
+	m.to.eventually("it runs there", func() bool { return m.to.counted() > n })
 }
 
-// TestAGuestComesNoNearer: its target takes no more of it. It stays, and its move does not go on for ever.
-func TestAGuestComesNoNearer(t *testing.T) {
-	turns.Take(t, 2)
+// TestAbortsMoveWithoutProgress: the target accepts no more of the guest. It stays, and its move ends.
+func TestAbortsMoveWithoutProgress(t *testing.T) {
+	suite.TakeTurn(t, 2)
 	m := newWorkersMove(t, booted(t), newTwin(t))
 	m.prepareBoth()
 	m.in.Configuration = contract.MigrationConfiguration{Bandwidth: slow, Progress: 5}
@@ -142,14 +142,14 @@ func TestAGuestComesNoNearer(t *testing.T) {
 	require.Equal(t, contract.ResultStayed, outcome.Result, outcome.Reason)
 	t.Log(outcome.Reason)
 	require.Contains(t, outcome.Reason, "for 5s")
-	require.False(t, outcome.Aborted, "nobody has asked for that")
+	require.False(t, outcome.Aborted, "no abort was requested")
 	m.notReceived()
-	m.goesOn()
+	m.runs()
 }
 
-// TestTheTargetsDiskIsFull: what the guest has written does not fit there. It stays, and can write on.
-func TestTheTargetsDiskIsFull(t *testing.T) {
-	turns.Take(t, 3)
+// TestTargetDiskIsFull: the target has no space for what the guest has written. The guest stays, and can still write.
+func TestTargetDiskIsFull(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	from, to := booted(t), newTwin(t)
 	from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=12; sync")
 	to.smallDisks()
@@ -159,7 +159,7 @@ func TestTheTargetsDiskIsFull(t *testing.T) {
 	require.Equal(t, contract.ResultStayed, outcome.Result, outcome.Reason)
 	require.Contains(t, outcome.Reason, "migration of disk vdb failed: No space left on device")
 	m.notReceived()
-	m.goesOn()
+	m.runs()
 	from.run("dd if=/dev/urandom of=/dev/vdb bs=1M count=4; sync")
 }
 

@@ -23,12 +23,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workers/node"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/migrate"
 	"github.com/virtflow/virtflow/workers/node/records"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // workerEnv makes this test program the part of a node worker that moves guests. It has the options, and is asked by
@@ -138,13 +138,13 @@ func newNodeWorker(t *testing.T, p *pod) *nodeWorker {
 	w := &nodeWorker{t: t, pod: p, uid: uuid.NewString(), options: workerOptions{
 		KubeletDir: t.TempDir(), ProcDir: t.TempDir(), Records: t.TempDir()}}
 	sockets := filepath.Join(w.options.KubeletDir, "pods", w.uid, "volumes/kubernetes.io~empty-dir/sockets")
-	require.NoError(t, os.MkdirAll(sockets, 0o755)) //nolint:gosec // as a kubelet does
+	require.NoError(t, os.MkdirAll(sockets, 0o755)) // as a kubelet does
 	require.NoError(t, unix.Mount(p.at("sockets"), sockets, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(sockets, unix.MNT_DETACH) })
 	pid, found := p.process("launcher")
 	require.True(t, found)
 	proc := filepath.Join(w.options.ProcDir, strconv.Itoa(pid))
-	require.NoError(t, os.Mkdir(proc, 0o755)) //nolint:gosec // as the kernel does
+	require.NoError(t, os.Mkdir(proc, 0o755)) // as the kernel does
 	require.NoError(t, os.WriteFile(filepath.Join(proc, "cgroup"),
 		fmt.Appendf(nil, "0::/kubepods/burstable/pod%s/1\n", w.uid), 0o600))
 	w.start()
@@ -250,9 +250,9 @@ func (m *workersMove) inspects(w *nodeWorker) (truth contract.MigrationTruth) {
 	return truth
 }
 
-// adjusts has a migration that goes on changed, as often as it takes: to pause the guest, QEMU waits for all that is
-// on its way to the disks of both sides, and on a slow disk longer than a node worker waits for its launcher.
-func (m *workersMove) adjusts(in contract.AdjustMigrationInput, goesOn <-chan *rpc.Call) {
+// adjusts has a running migration changed, in as many attempts as it takes: to pause the guest, QEMU waits for all I/O
+// in flight to the disks of both sides, and on a slow disk longer than a node worker waits for its launcher.
+func (m *workersMove) adjusts(in contract.AdjustMigrationInput, running <-chan *rpc.Call) {
 	m.t.Helper()
 	in.Pod = m.source.object()
 	in.Migration, in.VMI = m.of()
@@ -261,7 +261,7 @@ func (m *workersMove) adjusts(in contract.AdjustMigrationInput, goesOn <-chan *r
 		if err != nil {
 			m.t.Log(err)
 		}
-		return err == nil || len(goesOn) > 0
+		return err == nil || len(running) > 0
 	})
 }
 
@@ -274,8 +274,8 @@ func (m *workersMove) withdrawsTarget() {
 	m.notReceived()
 }
 
-// goesOn says that the guest runs at its source, and counts.
-func (m *workersMove) goesOn() {
+// runs checks that the guest runs at its source, and counts.
+func (m *workersMove) runs() {
 	m.t.Helper()
 	m.from.eventually("the guest runs on", func() bool {
 		return m.inspects(m.source).Domain.State == contract.DomainRunning

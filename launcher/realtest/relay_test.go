@@ -64,7 +64,7 @@ func (r *relay) start() {
 	}
 }
 
-// after says that it has run for so long.
+// after reports whether it has run for so long.
 func (r *relay) after(d time.Duration) bool { return time.Since(r.begun) > d }
 
 // stop ends every stream at once, as a killed node worker would.

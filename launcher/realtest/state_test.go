@@ -9,17 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// remembering is a VMI whose machine remembers.
+// remembering is a VMI whose machine has persistent state.
 func remembering(t *testing.T) string {
 	t.Helper()
 	return machineOf(t, `{"memory":{"guest":"512Mi"},"features":{"smm":{}},
 		"firmware":{"bootloader":{"efi":{"persistent":true}}},"devices":{"tpm":{"persistent":true}}}`)
 }
 
-// hasState gives a pod the claim with what its machine remembers, as the kubelet mounts it.
+// hasState gives a pod the PVC with its machine's persistent state, as the kubelet mounts it.
 func (p *pod) hasState(dir string) *pod {
 	p.t.Helper()
 	p.eventually("the launcher is there", func() bool { _, found := p.process("launcher"); return found })
@@ -28,8 +28,8 @@ func (p *pod) hasState(dir string) *pod {
 }
 
 const (
-	// variable is one of UEFI's of that name, which nobody else knows. Its first four bytes are its attributes. The
-	// kernel lets nobody change one that is there.
+	// variable is a UEFI variable that is used nowhere else. Its first four bytes are its attributes. The kernel makes
+	// existing ones immutable.
 	variable = `/sys/firmware/efi/efivars/%s-5b1a6c3e-2f4d-4c0e-9d3b-7e8f90a1b2c3`
 	// efivars makes UEFI's variables files.
 	efivars = `grep -q efivarfs /proc/mounts || mount -t efivarfs efivarfs /sys/firmware/efi/efivars; `
@@ -59,10 +59,10 @@ func (p *pod) reads(name string) string {
 	return p.guest(efivars + `if test -e ` + file + `; then tail -c +5 ` + file + `; else echo none; fi`)
 }
 
-// TestTheStateOfAMachineOutlivesItsPod: what UEFI and the TPM remember is there in the next pod, and in that of no
+// TestStateOfMachineOutlivesItsPod: what UEFI and the TPM remember is there in the next pod, and in that of no
 // other machine.
-func TestTheStateOfAMachineOutlivesItsPod(t *testing.T) {
-	turns.Take(t, 0)
+func TestStateOfMachineOutlivesItsPod(t *testing.T) {
+	suite.TakeTurn(t, 0)
 	dir := fileSystem(t)
 	first := newPod(t, remembering(t)).hasState(dir)
 	first.boot()
@@ -83,9 +83,10 @@ func TestTheStateOfAMachineOutlivesItsPod(t *testing.T) {
 	require.Equal(t, "none", other.reads("First"))
 }
 
-// TestAMachineMovesWithItsState: both ends have the claim, and the target goes on with what came with the guest.
-func TestAMachineMovesWithItsState(t *testing.T) {
-	turns.Take(t, 2)
+// TestMachineMovesWithItsState: both ends have the PVC, and the target continues with the state that came with the
+// guest.
+func TestMachineMovesWithItsState(t *testing.T) {
+	suite.TakeTurn(t, 2)
 	dir := fileSystem(t)
 	from := newPodAt(t, remembering(t), "", mountPoint).hasState(dir)
 	to := newPodAt(t, remembering(t), "", mountPoint).hasState(dir)

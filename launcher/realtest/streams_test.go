@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 type attached = grpc.BidiStreamingClient[rpc.AttachRequest, rpc.AttachResponse]
@@ -45,8 +45,8 @@ func send(t *testing.T, s attached, data string) {
 	require.NoError(t, s.Send(&rpc.AttachRequest{Data: []byte(data)}))
 }
 
-func TestConsoleOfAGuest(t *testing.T) {
-	turns.Take(t, 4)
+func TestConsoleOfGuest(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	p := newPod(t, vmi(nil))
 	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 	require.NoError(t, err)
@@ -76,15 +76,15 @@ func TestConsoleOfAGuest(t *testing.T) {
 	expect(t, p.loggedIn(), "# ")
 }
 
-// loggedIn attaches once more: whoever was there before has left the port usable.
+// loggedIn attaches once more: the earlier caller has left the port usable.
 func (p *pod) loggedIn() attached {
 	s := p.attach(rpc.Device_DEVICE_SERIAL_CONSOLE)
 	send(p.t, s, "\n")
 	return s
 }
 
-func TestScreenOfAGuest(t *testing.T) {
-	turns.Take(t, 5)
+func TestScreenOfGuest(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	p := newPod(t, vmi(nil))
 	_, err := p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
 	require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestScreenOfAGuest(t *testing.T) {
 }
 
 func TestWithoutSerialPortAndScreen(t *testing.T) {
-	turns.Take(t, 6)
+	suite.TakeTurn(t, 6)
 	p := newPod(t, vmi(func(spec map[string]any) {
 		devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
 		devices["autoattachSerialConsole"], devices["autoattachGraphicsDevice"] = false, false
@@ -137,7 +137,7 @@ func TestWithoutSerialPortAndScreen(t *testing.T) {
 
 // TestUSBDevicesOfCallers: QEMU greets each that brings one, while there are ports.
 func TestUSBDevicesOfCallers(t *testing.T) {
-	turns.Take(t, 3)
+	suite.TakeTurn(t, 3)
 	p := newPod(t, vmi(func(spec map[string]any) {
 		spec["domain"].(map[string]any)["devices"].(map[string]any)["clientPassthrough"] = map[string]any{}
 	}))
@@ -154,7 +154,7 @@ func TestUSBDevicesOfCallers(t *testing.T) {
 }
 
 func TestGuestDetails(t *testing.T) {
-	turns.Take(t, 7)
+	suite.TakeTurn(t, 7)
 	p := newPod(t, vmi(nil))
 	p.boot()
 	var d *rpc.GuestDetailsResponse

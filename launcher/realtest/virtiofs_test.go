@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestFileSystemsOfTheGuest: two guests have a claim's files together, and one of them a ConfigMap's, which it sees
+// TestFileSystemsOfGuest: two guests have a claim's files together, and one of them a ConfigMap's, which it sees
 // change and cannot write. What the guest writes belongs to the launcher's user.
-func TestFileSystemsOfTheGuest(t *testing.T) {
+func TestFileSystemsOfGuest(t *testing.T) {
 	dir := fileSystem(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "found"), []byte("of the host"), 0o644))
 	object := claimVMI("Filesystem", "32Mi", onClaim(), nil)
@@ -61,9 +61,9 @@ func TestFileSystemsOfTheGuest(t *testing.T) {
 	second.shutDown()
 }
 
-// TestABlockClaimIsNoFileSystem, and says so.
-func TestABlockClaimIsNoFileSystem(t *testing.T) {
-	turns.Take(t, 0)
+// TestBlockClaimIsNoFileSystem: a PVC that is a block device is refused as a file system, and the error says so.
+func TestBlockClaimIsNoFileSystem(t *testing.T) {
+	suite.TakeTurn(t, 0)
 	var object map[string]any
 	require.NoError(t, json.Unmarshal([]byte(claimVMI("Block", "32Mi", onClaim(), nil)), &object))
 	devices := object["spec"].(map[string]any)["domain"].(map[string]any)["devices"].(map[string]any)
@@ -74,5 +74,5 @@ func TestABlockClaimIsNoFileSystem(t *testing.T) {
 	require.NoError(t, err)
 	p := newPod(t, string(b))
 	_, err = p.client.StartDomain(p.context(), &rpc.StartDomainRequest{})
-	require.ErrorContains(t, err, "spec.domain.devices.filesystems[0]: the claim of volume data is a device")
+	require.ErrorContains(t, err, "spec.domain.devices.filesystems[0]: the PVC of volume data is a block device")
 }

@@ -1,5 +1,4 @@
-// Package reaper is what a container's first process owes the rest: it collects the exit status of every process whose
-// parent is gone (QEMU detaches itself from libvirtd), without taking it away from the code that started a process and
-// waits for it. libvirtd waits for its own detached children and stalls for more than a minute where nobody collects
-// them.
+// Package reaper does the work of a container's first process: it collects the exit status of every process whose
+// parent is gone (QEMU detaches itself from libvirtd), without taking it from code that started a process and waits for
+// it. libvirtd waits for its own detached children, and stalls for more than a minute if they are not collected.
 package reaper

@@ -14,27 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pidOffset is where the kernel puts a child's process ID in siginfo_t on 64-bit machines.
+// pidOffset is the offset of a child's process ID in siginfo_t on 64-bit machines.
 const pidOffset = 16
 
-// ownerDelay is how long the reaper leaves the code that started a process to collect it before it looks again.
+// ownerDelay is the time that the code which started a process has to collect it before the reaper checks again.
 const ownerDelay = 20 * time.Millisecond
 
-// Reaper starts processes and collects all others. Every process of the launcher is started through it.
+// Reaper starts processes and collects all others. The launcher starts every process through it.
 type Reaper struct {
 	mu    sync.Mutex
 	own   map[int]struct{}
 	again chan struct{}
 }
 
-// New makes a Reaper; nothing is collected before Reap runs.
+// New returns a Reaper, which collects nothing before Reap runs.
 func New() *Reaper {
 	return &Reaper{own: map[int]struct{}{}, again: make(chan struct{}, 1)}
 }
 
-// Start is like cmd.Start. Wait must follow.
+// Start is like cmd.Start. The caller must call Wait.
 func (r *Reaper) Start(cmd *exec.Cmd) error {
-	// Under the lock no process can end unnoticed between being started and being known as ours.
+	// Under the lock no process can end between its start and its registration.
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := cmd.Start(); err != nil {
@@ -57,7 +57,7 @@ func (r *Reaper) Wait(cmd *exec.Cmd) error {
 	return err
 }
 
-// Run starts cmd, tells its process ID, and waits for it.
+// Run starts cmd, passes its process ID to started, and waits for it.
 func (r *Reaper) Run(cmd *exec.Cmd, started func(pid int)) error {
 	if err := r.Start(cmd); err != nil {
 		return err
@@ -88,7 +88,9 @@ func (r *Reaper) Reap(ctx context.Context) {
 	}
 }
 
-// sweep collects what it may; false says that a process of ours has ended and is in front of others.
+// sweep collects orphans, and reports whether it has collected all: a process of the launcher that has ended may hide
+// others.
+// others.
 func (r *Reaper) sweep() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,12 +105,12 @@ func (r *Reaper) sweep() bool {
 		if _, ours := r.own[pid]; ours {
 			return false
 		}
-		// The status of a process that nobody here started interests nobody.
+		// The process was not started through the Reaper: its status is not needed.
 		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}
 }
 
-// peek returns the process ID of an ended child and leaves it uncollected; 0: there is none.
+// peek returns the process ID of an ended child without collecting it; 0 if there is none.
 func peek() (int, error) {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/reaper"
 )
 
-func TestOrphansAreCollectedAndOwnProcessesKeepTheirStatus(t *testing.T) {
+func TestCollectsOnlyOrphans(t *testing.T) {
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	r := reaper.New()
 	ctx, stop := context.WithCancel(t.Context())
@@ -50,7 +50,7 @@ func TestOrphansAreCollectedAndOwnProcessesKeepTheirStatus(t *testing.T) {
 	wg.Wait()
 }
 
-func TestStartingAMissingProgramFails(t *testing.T) {
+func TestFailsToStartMissingProgram(t *testing.T) {
 	r := reaper.New()
 	require.Error(t, r.Run(exec.Command("/does/not/exist"), nil))
 }

@@ -2,12 +2,12 @@ package rpc
 
 import "time"
 
-// How long an operation on the guest may take, from the inside out.
+// Time limits for an operation on the guest, from the inside out.
 const (
-	// GuestAnswers is how long a guest may take to write everything out, or to thaw.
+	// GuestAnswers is the time that a guest has to flush its file systems, or to thaw.
 	GuestAnswers = 10 * time.Second
-	// OutcomeShows is how long an operation that was done may take to show in what libvirt tells.
+	// OutcomeShows is the time within which libvirt's state must show the effect of an operation.
 	OutcomeShows = 2 * time.Second
-	// OperationAnswered is how long whoever calls Operate waits for it.
+	// OperationAnswered is the time that a caller of Operate waits.
 	OperationAnswered = 15 * time.Second
 )

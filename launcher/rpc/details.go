@@ -5,18 +5,17 @@ import (
 	"fmt"
 )
 
-// What GuestDetails may have at most: bytes, elements in each list, and disks of a file system. A launcher keeps to it.
-// Whoever reads it holds others to it too, since the smallest elements take forty times their size once they are
-// decoded.
+// Limits for GuestDetails: bytes, elements in each list, and disks of a file system. A launcher cuts its answers to
+// them. Callers check them as well, since the smallest elements take forty times their size once they are decoded.
 const (
 	MaxDetailsBytes = 256 << 10
 	MaxDetails      = 256
 	MaxDetailsDisks = 16
 )
 
-var errTooManyDetails = errors.New("there is more of it than a launcher tells")
+var errTooManyDetails = errors.New("the answer exceeds the limits of a launcher")
 
-// CheckDetails says that an answer has more than a launcher tells.
+// CheckDetails returns an error if an answer exceeds the limits.
 func CheckDetails(d *GuestDetailsResponse) error {
 	if max(len(d.GetCommands()), len(d.GetUsers()), len(d.GetFileSystems())) > MaxDetails {
 		return errTooManyDetails

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDetailsOfAnHonestLauncher(t *testing.T) {
+func TestAcceptsDetailsWithinLimits(t *testing.T) {
 	most := func() *GuestDetailsResponse {
 		return &GuestDetailsResponse{Commands: make([]*GuestCommand, MaxDetails), Users: make([]*GuestUser, MaxDetails),
 			FileSystems: make([]*GuestFileSystem, MaxDetails)}

@@ -27,8 +27,8 @@ const (
 	Binding_BINDING_UNSPECIFIED Binding = 0
 	Binding_BINDING_MASQUERADE  Binding = 1
 	Binding_BINDING_BRIDGE      Binding = 2
-	// FURTHER_BRIDGE is a bridge to a network beside the pod's own, on which the pod has an interface with the name that
-	// Multus was asked for.
+	// FURTHER_BRIDGE is a bridge to a network beside the pod's own, on which the pod has an interface with the name that was
+	// requested of Multus.
 	Binding_BINDING_FURTHER_BRIDGE Binding = 3
 )
 
@@ -137,18 +137,18 @@ func (DomainState) EnumDescriptor() ([]byte, []int) {
 	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{1}
 }
 
-// PauseReason says why a domain is PAUSED.
+// PauseReason is the reason why a domain is PAUSED.
 type PauseReason int32
 
 const (
 	PauseReason_PAUSE_REASON_UNSPECIFIED PauseReason = 0
 	PauseReason_PAUSE_REASON_USER        PauseReason = 1
-	// IO_ERROR: a disk could not be read or written. NO_SPACE: what is behind it is full.
+	// IO_ERROR: a disk could not be read or written. NO_SPACE: its storage is full.
 	PauseReason_PAUSE_REASON_IO_ERROR PauseReason = 2
 	PauseReason_PAUSE_REASON_NO_SPACE PauseReason = 3
 	// MIGRATION: until the other end of a migration has it.
 	PauseReason_PAUSE_REASON_MIGRATION PauseReason = 4
-	// OTHER: libvirt knows another reason, or none.
+	// OTHER: libvirt has another reason, or none.
 	PauseReason_PAUSE_REASON_OTHER PauseReason = 5
 )
 
@@ -256,10 +256,10 @@ type Operation int32
 
 const (
 	Operation_OPERATION_UNSPECIFIED Operation = 0
-	// PAUSE halts the virtual CPUs, UNPAUSE lets them go on.
+	// PAUSE halts the virtual CPUs, UNPAUSE continues them.
 	Operation_OPERATION_PAUSE   Operation = 1
 	Operation_OPERATION_UNPAUSE Operation = 2
-	// FREEZE has the guest's agent write everything out and hold all writing, THAW let it go on.
+	// FREEZE has the guest's agent flush the file systems and block all writes, THAW has it permit them again.
 	Operation_OPERATION_FREEZE Operation = 3
 	Operation_OPERATION_THAW   Operation = 4
 	// SOFT_REBOOT asks the guest to reboot: by its agent or, where that is not connected, by ACPI.
@@ -267,9 +267,9 @@ const (
 	// RESET is the reset button.
 	Operation_OPERATION_RESET Operation = 6
 	// END ends the launcher as SIGTERM does: a guest that runs is shut down within its grace period. It is for a launcher that missed the
-	// signal, which the kubelet sends once; it may be asked of one that has no domain.
+	// signal, which the kubelet sends once; the launcher need not have a domain.
 	Operation_OPERATION_END Operation = 7
-	// RESIZE lets the guest see that claims have grown which its disks are on.
+	// RESIZE has the guest see the new size of disks whose PersistentVolumeClaims have grown.
 	Operation_OPERATION_RESIZE Operation = 8
 )
 
@@ -428,14 +428,14 @@ func (MigrationMode) EnumDescriptor() ([]byte, []int) {
 	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{6}
 }
 
-// MigrationProof says how the source knows that the guest can never run there again.
+// MigrationProof is the fact by which the guest can never run at the source again.
 type MigrationProof int32
 
 const (
 	MigrationProof_MIGRATION_PROOF_UNSPECIFIED MigrationProof = 0
-	// PROCESS: its QEMU is dead, and had given the guest away before.
+	// PROCESS: its QEMU is dead, after the target had confirmed.
 	MigrationProof_MIGRATION_PROOF_PROCESS MigrationProof = 1
-	// LIBVIRT: libvirt says that the domain is off because it was migrated.
+	// LIBVIRT: libvirt reports the domain as shut off because it was migrated.
 	MigrationProof_MIGRATION_PROOF_LIBVIRT MigrationProof = 2
 )
 
@@ -518,7 +518,7 @@ func (*InfoRequest) Descriptor() ([]byte, []int) {
 
 type InfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// protocol is 2: 1 had no migration. A node worker speaks with launchers of its own and of the previous number.
+	// protocol is 2: 1 had no migration. A node worker supports launchers of its own protocol and of the previous one.
 	Protocol      int32  `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -659,7 +659,7 @@ type GuestNetwork struct {
 	// ipv4 and ipv6 are the private networks (CIDR) of a masqueraded guest; empty: KubeVirt's.
 	Ipv4 string `protobuf:"bytes,3,opt,name=ipv4,proto3" json:"ipv4,omitempty"`
 	Ipv6 string `protobuf:"bytes,4,opt,name=ipv6,proto3" json:"ipv6,omitempty"`
-	// ports of a masqueraded guest that others reach; empty: all, of every protocol.
+	// ports of a masqueraded guest that can be reached; empty: all, of every protocol.
 	Ports []*PortRange `protobuf:"bytes,5,rep,name=ports,proto3" json:"ports,omitempty"`
 	// mac of a bridged guest; empty: that of the pod's interface.
 	Mac string `protobuf:"bytes,6,opt,name=mac,proto3" json:"mac,omitempty"`
@@ -810,7 +810,7 @@ func (x *PortRange) GetLast() int32 {
 
 type StartDomainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// interfaces that the node's worker has prepared in the pod's network namespace.
+	// interfaces that the node worker has prepared in the pod's network namespace.
 	Interfaces    []*PodInterface `protobuf:"bytes,1,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -864,16 +864,16 @@ type PodInterface struct {
 	Mtu          int32  `protobuf:"varint,4,opt,name=mtu,proto3" json:"mtu,omitempty"`
 	// bridge that the tap is part of; a masquerade guest's DHCP server listens there.
 	Bridge string `protobuf:"bytes,5,opt,name=bridge,proto3" json:"bridge,omitempty"`
-	// guest_address (CIDR) and gateway that DHCP hands out; empty where no DHCP is wanted.
+	// guest_address (CIDR) and gateway that DHCP assigns; empty: no DHCP.
 	GuestAddress string `protobuf:"bytes,6,opt,name=guest_address,json=guestAddress,proto3" json:"guest_address,omitempty"`
 	Gateway      string `protobuf:"bytes,7,opt,name=gateway,proto3" json:"gateway,omitempty"`
-	// guest_address6 (CIDR) that DHCPv6 hands out; empty where that is not wanted.
+	// guest_address6 (CIDR) that DHCPv6 assigns; empty: no DHCPv6.
 	GuestAddress6 string `protobuf:"bytes,8,opt,name=guest_address6,json=guestAddress6,proto3" json:"guest_address6,omitempty"`
-	// dhcp_server is the bridge's own address, which DHCP is answered from; empty: the gateway's.
+	// dhcp_server is the bridge's own address, from which DHCP is answered; empty: the gateway's.
 	DhcpServer string `protobuf:"bytes,9,opt,name=dhcp_server,json=dhcpServer,proto3" json:"dhcp_server,omitempty"`
-	// routes that DHCP hands out besides the one to the gateway.
+	// routes that DHCP assigns besides the one to the gateway.
 	Routes []*Route `protobuf:"bytes,10,rep,name=routes,proto3" json:"routes,omitempty"`
-	// mac that a bridged guest has, unless its VMI says another.
+	// mac of a bridged guest, unless its VMI has another.
 	Mac           string `protobuf:"bytes,11,opt,name=mac,proto3" json:"mac,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1123,17 +1123,17 @@ type Domain struct {
 	GuestMemoryBytes int64              `protobuf:"varint,6,opt,name=guest_memory_bytes,json=guestMemoryBytes,proto3" json:"guest_memory_bytes,omitempty"`
 	Interfaces       []*DomainInterface `protobuf:"bytes,7,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
 	Volumes          []*DomainVolume    `protobuf:"bytes,8,rep,name=volumes,proto3" json:"volumes,omitempty"`
-	// guest is what the guest's agent said last; absent until it has answered once.
+	// guest has the last answers of the guest's agent; absent until it has answered once.
 	Guest *GuestInfo `protobuf:"bytes,9,opt,name=guest,proto3" json:"guest,omitempty"`
-	// frozen: the guest's agent holds all writing to its file systems.
+	// frozen: the guest's agent blocks all writes to its file systems.
 	Frozen bool `protobuf:"varint,10,opt,name=frozen,proto3" json:"frozen,omitempty"`
 	// pause_reason is unspecified unless the domain is PAUSED.
 	PauseReason PauseReason `protobuf:"varint,11,opt,name=pause_reason,json=pauseReason,proto3,enum=virtflow.launcher.v1.PauseReason" json:"pause_reason,omitempty"`
-	// migration that is under way; absent: none is.
+	// migration that is in progress; absent: none.
 	Migration *MigrationProgress `protobuf:"bytes,12,opt,name=migration,proto3" json:"migration,omitempty"`
-	// access_credentials says how those that the guest's agent sets are; absent: there are none, or it is not known yet.
+	// access_credentials has the result for those that the guest's agent sets; absent: there are none, or it is not known yet.
 	AccessCredentials *AccessCredentials `protobuf:"bytes,13,opt,name=access_credentials,json=accessCredentials,proto3" json:"access_credentials,omitempty"`
-	// problem is what the guest does without until it is started again; empty: nothing.
+	// problem is what the guest lacks until it is restarted; empty: nothing.
 	Problem       string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1269,9 +1269,9 @@ func (x *Domain) GetProblem() string {
 
 type AccessCredentials struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// done: the guest's users have what the Secrets say.
+	// done: the guest's users have the credentials of the Secrets.
 	Done bool `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
-	// message says why not; it may have the guest's own words.
+	// message is the reason why not; it may contain text from the guest.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1321,10 +1321,10 @@ func (x *AccessCredentials) GetMessage() string {
 	return ""
 }
 
-// GuestInfo is the guest's own word: cut to size, but not to be believed.
+// GuestInfo comes from the guest: it is cut to size, but not trusted.
 type GuestInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// agent_problem says why the agent does not do; empty: it does.
+	// agent_problem is the reason why the agent is unsupported; empty: it is supported.
 	AgentProblem  string            `protobuf:"bytes,1,opt,name=agent_problem,json=agentProblem,proto3" json:"agent_problem,omitempty"`
 	Os            *GuestOS          `protobuf:"bytes,2,opt,name=os,proto3" json:"os,omitempty"`
 	Interfaces    []*GuestInterface `protobuf:"bytes,3,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
@@ -1691,7 +1691,7 @@ type GuestExecResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// exit_code of the command; 128 and the signal's number where a signal ended it.
 	ExitCode int32 `protobuf:"varint,1,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
-	// output of the command, cut to 10 KiB: what it wrote to its standard output, then to its standard error.
+	// output of the command, cut to 10 KiB: its standard output, then its standard error.
 	Output        []byte `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1748,7 +1748,7 @@ type DomainInterface struct {
 	PodInterface string                 `protobuf:"bytes,3,opt,name=pod_interface,json=podInterface,proto3" json:"pod_interface,omitempty"`
 	Queues       int32                  `protobuf:"varint,4,opt,name=queues,proto3" json:"queues,omitempty"`
 	LinkState    string                 `protobuf:"bytes,5,opt,name=link_state,json=linkState,proto3" json:"link_state,omitempty"`
-	// bridged: the guest has the pod's IPv4 address itself, and none of IPv6.
+	// bridged: the guest has the pod's IPv4 address itself, and no IPv6 address.
 	Bridged       bool `protobuf:"varint,6,opt,name=bridged,proto3" json:"bridged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1890,7 +1890,7 @@ func (x *DomainVolume) GetSizeBytes() int64 {
 type AttachRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Device Device                 `protobuf:"varint,1,opt,name=device,proto3,enum=virtflow.launcher.v1.Device" json:"device,omitempty"`
-	// preserve_session: an older session stays, and this one is refused.
+	// preserve_session: an older session continues, and this one is refused.
 	PreserveSession bool   `protobuf:"varint,2,opt,name=preserve_session,json=preserveSession,proto3" json:"preserve_session,omitempty"`
 	Data            []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields   protoimpl.UnknownFields
@@ -2118,7 +2118,7 @@ func (*GuestDetailsRequest) Descriptor() ([]byte, []int) {
 	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{26}
 }
 
-// GuestDetailsResponse is the guest's own word: cut to size, but not to be believed.
+// GuestDetailsResponse comes from the guest: it is cut to size, but not trusted.
 type GuestDetailsResponse struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	AgentVersion string                 `protobuf:"bytes,1,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
@@ -2131,7 +2131,7 @@ type GuestDetailsResponse struct {
 	FileSystems []*GuestFileSystem `protobuf:"bytes,7,rep,name=file_systems,json=fileSystems,proto3" json:"file_systems,omitempty"`
 	// freeze_status of the file systems: "thawed" or "frozen".
 	FreezeStatus string `protobuf:"bytes,8,opt,name=freeze_status,json=freezeStatus,proto3" json:"freeze_status,omitempty"`
-	// users_unknown and file_systems_unknown say why there is no list: the agent has not told it, now or before.
+	// users_unknown and file_systems_unknown are the reasons why there is no list: the agent has never returned it.
 	UsersUnknown       string `protobuf:"bytes,9,opt,name=users_unknown,json=usersUnknown,proto3" json:"users_unknown,omitempty"`
 	FileSystemsUnknown string `protobuf:"bytes,10,opt,name=file_systems_unknown,json=fileSystemsUnknown,proto3" json:"file_systems_unknown,omitempty"`
 	unknownFields      protoimpl.UnknownFields
@@ -2490,10 +2490,12 @@ func (x *GuestDisk) GetBusType() string {
 type OperateRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Operation Operation              `protobuf:"varint,1,opt,name=operation,proto3,enum=virtflow.launcher.v1.Operation" json:"operation,omitempty"`
-	// thaw_after_seconds is when a frozen guest thaws by itself, should nobody ask; 0: never.
+	// thaw_after_seconds is the time after which a frozen guest thaws without a request; 0: never.
 	ThawAfterSeconds int64 `protobuf:"varint,2,opt,name=thaw_after_seconds,json=thawAfterSeconds,proto3" json:"thaw_after_seconds,omitempty"`
-	// claims are those that have grown.
-	Claims        []*ClaimSize `protobuf:"bytes,3,rep,name=claims,proto3" json:"claims,omitempty"`
+	// claims are the PersistentVolumeClaims that have grown.
+	Claims []*ClaimSize `protobuf:"bytes,3,rep,name=claims,proto3" json:"claims,omitempty"`
+	// grace_seconds is the guest's grace period, from the first request to end the launcher; it can only be shortened.
+	GraceSeconds  *int64 `protobuf:"varint,4,opt,name=grace_seconds,json=graceSeconds,proto3,oneof" json:"grace_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2549,13 +2551,20 @@ func (x *OperateRequest) GetClaims() []*ClaimSize {
 	return nil
 }
 
+func (x *OperateRequest) GetGraceSeconds() int64 {
+	if x != nil && x.GraceSeconds != nil {
+		return *x.GraceSeconds
+	}
+	return 0
+}
+
 // ClaimSize is the size of a PersistentVolumeClaim, as Kubernetes writes quantities.
 type ClaimSize struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// volume of the VMI that is on it.
 	Volume   string `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
 	Capacity string `protobuf:"bytes,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// requests is what was asked for; empty: nothing.
+	// requests is the size that was requested; empty: none.
 	Requests      string `protobuf:"bytes,3,opt,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2727,9 +2736,9 @@ type MigrationDisk struct {
 	SizeBytes int64  `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// copied: libvirt copies what the guest has written.
 	Copied bool `protobuf:"varint,4,opt,name=copied,proto3" json:"copied,omitempty"`
-	// direct_io: the file system can do without the host's page cache. Where it cannot on the target the guest would not start there.
+	// direct_io: the file system supports direct I/O. If the target's does not, the guest would not start there.
 	DirectIo bool `protobuf:"varint,5,opt,name=direct_io,json=directIo,proto3" json:"direct_io,omitempty"`
-	// image_sha256 of the image that is beneath it; empty: it has none.
+	// image_sha256 of the image below it; empty: it has none.
 	ImageSha256   []byte `protobuf:"bytes,6,opt,name=image_sha256,json=imageSha256,proto3" json:"image_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3012,9 +3021,9 @@ type Target struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// migration is the UID of the VirtualMachineInstanceMigration.
 	Migration string `protobuf:"bytes,1,opt,name=migration,proto3" json:"migration,omitempty"`
-	// interfaces that the node's worker has prepared in the pod's network namespace.
+	// interfaces that the node worker has prepared in the pod's network namespace.
 	Interfaces []*PodInterface `protobuf:"bytes,2,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
-	// disks as the source has them; what differs here is refused.
+	// disks as the source has them; the target refuses differences.
 	Disks         []*MigrationDisk `protobuf:"bytes,3,rep,name=disks,proto3" json:"disks,omitempty"`
 	Files         []*MigrationFile `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3137,15 +3146,15 @@ type MigrationOptions struct {
 	Bandwidth int64 `protobuf:"varint,1,opt,name=bandwidth,proto3" json:"bandwidth,omitempty"`
 	// completion_seconds after which a migration that has not ended is aborted, or the guest paused where that is allowed; 0: never.
 	CompletionSeconds int64 `protobuf:"varint,2,opt,name=completion_seconds,json=completionSeconds,proto3" json:"completion_seconds,omitempty"`
-	// progress_seconds that a migration may go on without coming nearer to its end; 0: for ever.
+	// progress_seconds is the longest time without progress; 0: no limit.
 	ProgressSeconds int64 `protobuf:"varint,3,opt,name=progress_seconds,json=progressSeconds,proto3" json:"progress_seconds,omitempty"`
-	// max_downtime_ms that the guest may stand still at the end; 0: QEMU's own, 300. It begins with less, and grows.
+	// max_downtime_ms that the guest may stand still at the end; 0: QEMU's own, 300. The limit begins with less, and grows.
 	MaxDowntimeMs int64 `protobuf:"varint,4,opt,name=max_downtime_ms,json=maxDowntimeMs,proto3" json:"max_downtime_ms,omitempty"`
 	// auto_converge slows the guest's CPUs down until its memory changes slower than it is copied.
 	AutoConverge bool `protobuf:"varint,5,opt,name=auto_converge,json=autoConverge,proto3" json:"auto_converge,omitempty"`
 	// allow_disruption: the guest may be paused where the migration would not end otherwise.
 	AllowDisruption bool `protobuf:"varint,6,opt,name=allow_disruption,json=allowDisruption,proto3" json:"allow_disruption,omitempty"`
-	// unsafe: libvirt does not refuse disks whose cache it finds unsafe.
+	// unsafe: libvirt accepts disks whose cache mode it considers unsafe.
 	Unsafe bool `protobuf:"varint,7,opt,name=unsafe,proto3" json:"unsafe,omitempty"`
 	// parallel connections for the memory; less than 2: one.
 	Parallel      int32 `protobuf:"varint,8,opt,name=parallel,proto3" json:"parallel,omitempty"`
@@ -3371,7 +3380,7 @@ type MigrationProgress struct {
 	// downtime_ms that libvirt expects.
 	DowntimeMs int64         `protobuf:"varint,10,opt,name=downtime_ms,json=downtimeMs,proto3" json:"downtime_ms,omitempty"`
 	Mode       MigrationMode `protobuf:"varint,11,opt,name=mode,proto3,enum=virtflow.launcher.v1.MigrationMode" json:"mode,omitempty"`
-	// aborting is why libvirt was told to abort; empty: it was not. A libvirt that waits for a target that is gone ends only
+	// aborting is the reason for which libvirt was asked to abort; empty: it was not. A libvirt that waits for a target that is gone ends only
 	// when its streams do.
 	Aborting      string `protobuf:"bytes,12,opt,name=aborting,proto3" json:"aborting,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3633,7 +3642,7 @@ func (x *MigrationStats) GetMode() MigrationMode {
 type MigrationStayed struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// aborted: because somebody asked for that.
+	// aborted: a caller requested it.
 	Aborted       bool `protobuf:"varint,2,opt,name=aborted,proto3" json:"aborted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3782,7 +3791,7 @@ func (x *AbortMigrationRequest) GetWhy() string {
 
 type AbortMigrationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// found: a migration of that UID was under way.
+	// found: a migration of that UID was in progress.
 	Found         bool `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4153,11 +4162,11 @@ type MigrationStatusResponse struct {
 	Role      MigrationRole `protobuf:"varint,2,opt,name=role,proto3,enum=virtflow.launcher.v1.MigrationRole" json:"role,omitempty"`
 	// under_way: the source copies, or the target receives.
 	UnderWay bool `protobuf:"varint,3,opt,name=under_way,json=underWay,proto3" json:"under_way,omitempty"`
-	// held: the guest is here, whole and paused, and waits for FinishMigration.
+	// held: the guest has arrived completely, is paused, and waits for FinishMigration.
 	Held bool `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`
 	// granted: FinishMigration was called.
 	Granted bool `protobuf:"varint,5,opt,name=granted,proto3" json:"granted,omitempty"`
-	// resumed: the guest goes on here.
+	// resumed: the guest runs here.
 	Resumed bool `protobuf:"varint,6,opt,name=resumed,proto3" json:"resumed,omitempty"`
 	// phase of libvirt's job on the source, for example perform3.
 	Phase string `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`
@@ -4409,11 +4418,13 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x05disks\x18\x06 \x03(\v2\x1f.virtflow.launcher.v1.GuestDiskR\x05disks\">\n" +
 	"\tGuestDisk\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x19\n" +
-	"\bbus_type\x18\x02 \x01(\tR\abusType\"\xb6\x01\n" +
+	"\bbus_type\x18\x02 \x01(\tR\abusType\"\xf2\x01\n" +
 	"\x0eOperateRequest\x12=\n" +
 	"\toperation\x18\x01 \x01(\x0e2\x1f.virtflow.launcher.v1.OperationR\toperation\x12,\n" +
 	"\x12thaw_after_seconds\x18\x02 \x01(\x03R\x10thawAfterSeconds\x127\n" +
-	"\x06claims\x18\x03 \x03(\v2\x1f.virtflow.launcher.v1.ClaimSizeR\x06claims\"[\n" +
+	"\x06claims\x18\x03 \x03(\v2\x1f.virtflow.launcher.v1.ClaimSizeR\x06claims\x12(\n" +
+	"\rgrace_seconds\x18\x04 \x01(\x03H\x00R\fgraceSeconds\x88\x01\x01B\x10\n" +
+	"\x0e_grace_seconds\"[\n" +
 	"\tClaimSize\x12\x16\n" +
 	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x1a\n" +
 	"\bcapacity\x18\x02 \x01(\tR\bcapacity\x12\x1a\n" +
@@ -4780,6 +4791,7 @@ func file_launcher_rpc_launcher_proto_init() {
 	if File_launcher_rpc_launcher_proto != nil {
 		return
 	}
+	file_launcher_rpc_launcher_proto_msgTypes[32].OneofWrappers = []any{}
 	file_launcher_rpc_launcher_proto_msgTypes[44].OneofWrappers = []any{
 		(*MigrationEvent_Progress)(nil),
 		(*MigrationEvent_Left)(nil),

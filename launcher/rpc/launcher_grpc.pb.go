@@ -45,61 +45,61 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Launcher is served by the launcher in each VM's pod, on a Unix socket that only the node's worker can open. The caller
-// knows which VM it speaks to by the socket that it opened: nothing in an answer says so.
+// Launcher is served by the launcher in each guest's pod, on a Unix socket that only the node worker can open. The socket
+// that the caller opened identifies the VMI: no answer names it.
 type LauncherClient interface {
-	// Info tells the protocol that the launcher speaks.
+	// Info returns the version of the protocol that the launcher supports.
 	Info(ctx context.Context, in *InfoRequest, opts ...grpc.CallOption) (*InfoResponse, error)
-	// Networks tells what the guest needs in the pod's network namespace, as its VMI says it. A launcher of an earlier version does not know the
-	// call: its guest needs a masqueraded interface on the pod network. INVALID_ARGUMENT: the VMI asks for what there is not.
+	// Networks returns what the guest needs in the pod's network namespace, from its VMI. A launcher of an earlier version does not implement the
+	// call: its guest needs a masqueraded interface on the pod network. INVALID_ARGUMENT: the VMI has a network that is not supported.
 	Networks(ctx context.Context, in *NetworksRequest, opts ...grpc.CallOption) (*NetworksResponse, error)
-	// StartDomain builds, defines and starts the domain of this pod. Called again it answers with the domain as it is.
+	// StartDomain builds, defines and starts the domain of this pod. Called again it returns the current domain.
 	// INVALID_ARGUMENT: the VMI cannot be built into a domain. FAILED_PRECONDITION: libvirt refused to start it.
 	StartDomain(ctx context.Context, in *StartDomainRequest, opts ...grpc.CallOption) (*Domain, error)
-	// GetDomain answers with the domain as it is.
+	// GetDomain returns the current domain.
 	GetDomain(ctx context.Context, in *GetDomainRequest, opts ...grpc.CallOption) (*Domain, error)
-	// Watch sends the domain as it is, then after each change, until the caller leaves.
+	// Watch sends the current domain, then the domain after each change, until the caller disconnects.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Domain], error)
-	// GuestPing asks the guest's agent for a sign of life. UNAVAILABLE: there is none, or it does not answer in time.
+	// GuestPing pings the guest's agent. UNAVAILABLE: there is none, or it does not answer in time.
 	GuestPing(ctx context.Context, in *GuestPingRequest, opts ...grpc.CallOption) (*GuestPingResponse, error)
 	// GuestExec runs a command in the guest, by its agent, and waits for its end. UNAVAILABLE: the agent does not answer, or refuses.
-	// DEADLINE_EXCEEDED: the command did not end in time; it goes on in the guest.
+	// DEADLINE_EXCEEDED: the command did not end in time; it continues in the guest.
 	GuestExec(ctx context.Context, in *GuestExecRequest, opts ...grpc.CallOption) (*GuestExecResponse, error)
-	// GuestDetails is all that the guest's agent says of the guest, or has said some seconds ago; what it does not say at the moment is what it
-	// said before. UNAVAILABLE: the agent has not answered yet.
+	// GuestDetails returns the agent's answers about the guest, which may be some seconds old; where the agent does not answer now, they are its
+	// earlier ones. UNAVAILABLE: the agent has not answered yet.
 	GuestDetails(ctx context.Context, in *GuestDetailsRequest, opts ...grpc.CallOption) (*GuestDetailsResponse, error)
-	// Attach connects the caller with a device of the guest. The first request names it, the first answer says that it is connected; all
+	// Attach connects the caller to a device of the guest. The first request names it, the first answer means that it is connected; all
 	// others carry bytes. A device has one session: a newer one ends the older.
-	// FAILED_PRECONDITION: the guest has no such device, or does not run. ALREADY_EXISTS: there is a session, which was to be preserved.
+	// FAILED_PRECONDITION: the guest has no such device, or does not run. ALREADY_EXISTS: there is a session, which the request preserves.
 	// ABORTED: a newer session has taken over.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
 	// Screenshot sends a picture of the guest's screen as PNG, in pieces. FAILED_PRECONDITION as for Attach.
 	Screenshot(ctx context.Context, in *ScreenshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScreenshotResponse], error)
-	// Operate does one thing to the running domain, and answers with the domain once that shows. Pausing what is paused, and thawing what is
-	// thawed, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
+	// Operate carries out an operation on the running domain, and returns the domain once it shows the effect. Pausing a paused guest, and
+	// thawing a thawed one, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
 	Operate(ctx context.Context, in *OperateRequest, opts ...grpc.CallOption) (*Domain, error)
-	// DescribeMigration tells what a target needs to know before it is prepared. FAILED_PRECONDITION: there is no guest.
+	// DescribeMigration returns the facts with which a target is prepared. FAILED_PRECONDITION: there is no guest.
 	DescribeMigration(ctx context.Context, in *DescribeMigrationRequest, opts ...grpc.CallOption) (*DescribeMigrationResponse, error)
 	// ReadFile sends a file that libvirt does not copy, as DescribeMigration names it, in pieces.
 	ReadFile(ctx context.Context, in *ReadFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FilePiece], error)
-	// PrepareTarget makes the launcher ready to receive a guest. The first request describes it, all others carry the files' bytes, one file
-	// after the other. Called again for the same migration it answers with the domain as it is.
-	// FAILED_PRECONDITION: this place does not suit the guest, or has one.
+	// PrepareTarget prepares the launcher to receive a guest. The first request describes it, all others carry the files' bytes, one file
+	// after the other. Called again for the same migration it returns the current domain.
+	// FAILED_PRECONDITION: this node does not suit the guest, or the launcher has one.
 	PrepareTarget(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PrepareTargetRequest, Domain], error)
-	// Migrate moves the guest and tells how that goes; the last event is left, stayed or ended. Called again for the same migration it tells of
-	// the one under way, or how it ended. A migration that nobody follows is aborted after a while. FAILED_PRECONDITION: there is no guest to
-	// move, or another migration is under way.
+	// Migrate moves the guest and sends the progress; the last event is left, stayed or ended. Called again for the same migration it follows
+	// the one in progress, or returns its outcome. A migration without a follower is aborted after a while. FAILED_PRECONDITION: there is no guest to
+	// move, or another migration is in progress.
 	Migrate(ctx context.Context, in *MigrateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[MigrationEvent], error)
-	// AbortMigration has a migration abort. The outcome is what Migrate tells: past a certain point the guest leaves all the same.
+	// AbortMigration aborts a migration. Migrate returns the outcome: past a certain point the guest leaves all the same.
 	AbortMigration(ctx context.Context, in *AbortMigrationRequest, opts ...grpc.CallOption) (*AbortMigrationResponse, error)
-	// AdjustMigration changes a migration that is under way. FAILED_PRECONDITION: there is none.
+	// AdjustMigration changes a migration in progress. FAILED_PRECONDITION: there is none.
 	AdjustMigration(ctx context.Context, in *AdjustMigrationRequest, opts ...grpc.CallOption) (*AdjustMigrationResponse, error)
-	// FinishMigration lets a guest that was received go on, and answers once it does. Called again it answers with the domain as it is.
-	// FAILED_PRECONDITION: no such guest is here, or the proof is none. UNAVAILABLE: not yet.
+	// FinishMigration resumes a guest that was received, and returns once it runs. Called again it returns the current domain.
+	// FAILED_PRECONDITION: the launcher has no such guest, or the proof is missing. UNAVAILABLE: not yet.
 	FinishMigration(ctx context.Context, in *FinishMigrationRequest, opts ...grpc.CallOption) (*Domain, error)
-	// WithdrawTarget ends a launcher that waits for a guest, and with it what was received. FAILED_PRECONDITION: its guest may run already.
+	// WithdrawTarget ends a launcher that waits for a guest, and what it has received. FAILED_PRECONDITION: its guest may already run.
 	WithdrawTarget(ctx context.Context, in *WithdrawTargetRequest, opts ...grpc.CallOption) (*WithdrawTargetResponse, error)
-	// MigrationStatus is what is true of the launcher's migration, for whoever has to decide without having followed it.
+	// MigrationStatus returns the state of the launcher's migration, for callers that have not followed it.
 	MigrationStatus(ctx context.Context, in *MigrationStatusRequest, opts ...grpc.CallOption) (*MigrationStatusResponse, error)
 }
 
@@ -357,61 +357,61 @@ func (c *launcherClient) MigrationStatus(ctx context.Context, in *MigrationStatu
 // All implementations must embed UnimplementedLauncherServer
 // for forward compatibility.
 //
-// Launcher is served by the launcher in each VM's pod, on a Unix socket that only the node's worker can open. The caller
-// knows which VM it speaks to by the socket that it opened: nothing in an answer says so.
+// Launcher is served by the launcher in each guest's pod, on a Unix socket that only the node worker can open. The socket
+// that the caller opened identifies the VMI: no answer names it.
 type LauncherServer interface {
-	// Info tells the protocol that the launcher speaks.
+	// Info returns the version of the protocol that the launcher supports.
 	Info(context.Context, *InfoRequest) (*InfoResponse, error)
-	// Networks tells what the guest needs in the pod's network namespace, as its VMI says it. A launcher of an earlier version does not know the
-	// call: its guest needs a masqueraded interface on the pod network. INVALID_ARGUMENT: the VMI asks for what there is not.
+	// Networks returns what the guest needs in the pod's network namespace, from its VMI. A launcher of an earlier version does not implement the
+	// call: its guest needs a masqueraded interface on the pod network. INVALID_ARGUMENT: the VMI has a network that is not supported.
 	Networks(context.Context, *NetworksRequest) (*NetworksResponse, error)
-	// StartDomain builds, defines and starts the domain of this pod. Called again it answers with the domain as it is.
+	// StartDomain builds, defines and starts the domain of this pod. Called again it returns the current domain.
 	// INVALID_ARGUMENT: the VMI cannot be built into a domain. FAILED_PRECONDITION: libvirt refused to start it.
 	StartDomain(context.Context, *StartDomainRequest) (*Domain, error)
-	// GetDomain answers with the domain as it is.
+	// GetDomain returns the current domain.
 	GetDomain(context.Context, *GetDomainRequest) (*Domain, error)
-	// Watch sends the domain as it is, then after each change, until the caller leaves.
+	// Watch sends the current domain, then the domain after each change, until the caller disconnects.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[Domain]) error
-	// GuestPing asks the guest's agent for a sign of life. UNAVAILABLE: there is none, or it does not answer in time.
+	// GuestPing pings the guest's agent. UNAVAILABLE: there is none, or it does not answer in time.
 	GuestPing(context.Context, *GuestPingRequest) (*GuestPingResponse, error)
 	// GuestExec runs a command in the guest, by its agent, and waits for its end. UNAVAILABLE: the agent does not answer, or refuses.
-	// DEADLINE_EXCEEDED: the command did not end in time; it goes on in the guest.
+	// DEADLINE_EXCEEDED: the command did not end in time; it continues in the guest.
 	GuestExec(context.Context, *GuestExecRequest) (*GuestExecResponse, error)
-	// GuestDetails is all that the guest's agent says of the guest, or has said some seconds ago; what it does not say at the moment is what it
-	// said before. UNAVAILABLE: the agent has not answered yet.
+	// GuestDetails returns the agent's answers about the guest, which may be some seconds old; where the agent does not answer now, they are its
+	// earlier ones. UNAVAILABLE: the agent has not answered yet.
 	GuestDetails(context.Context, *GuestDetailsRequest) (*GuestDetailsResponse, error)
-	// Attach connects the caller with a device of the guest. The first request names it, the first answer says that it is connected; all
+	// Attach connects the caller to a device of the guest. The first request names it, the first answer means that it is connected; all
 	// others carry bytes. A device has one session: a newer one ends the older.
-	// FAILED_PRECONDITION: the guest has no such device, or does not run. ALREADY_EXISTS: there is a session, which was to be preserved.
+	// FAILED_PRECONDITION: the guest has no such device, or does not run. ALREADY_EXISTS: there is a session, which the request preserves.
 	// ABORTED: a newer session has taken over.
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
 	// Screenshot sends a picture of the guest's screen as PNG, in pieces. FAILED_PRECONDITION as for Attach.
 	Screenshot(*ScreenshotRequest, grpc.ServerStreamingServer[ScreenshotResponse]) error
-	// Operate does one thing to the running domain, and answers with the domain once that shows. Pausing what is paused, and thawing what is
-	// thawed, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
+	// Operate carries out an operation on the running domain, and returns the domain once it shows the effect. Pausing a paused guest, and
+	// thawing a thawed one, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
 	Operate(context.Context, *OperateRequest) (*Domain, error)
-	// DescribeMigration tells what a target needs to know before it is prepared. FAILED_PRECONDITION: there is no guest.
+	// DescribeMigration returns the facts with which a target is prepared. FAILED_PRECONDITION: there is no guest.
 	DescribeMigration(context.Context, *DescribeMigrationRequest) (*DescribeMigrationResponse, error)
 	// ReadFile sends a file that libvirt does not copy, as DescribeMigration names it, in pieces.
 	ReadFile(*ReadFileRequest, grpc.ServerStreamingServer[FilePiece]) error
-	// PrepareTarget makes the launcher ready to receive a guest. The first request describes it, all others carry the files' bytes, one file
-	// after the other. Called again for the same migration it answers with the domain as it is.
-	// FAILED_PRECONDITION: this place does not suit the guest, or has one.
+	// PrepareTarget prepares the launcher to receive a guest. The first request describes it, all others carry the files' bytes, one file
+	// after the other. Called again for the same migration it returns the current domain.
+	// FAILED_PRECONDITION: this node does not suit the guest, or the launcher has one.
 	PrepareTarget(grpc.ClientStreamingServer[PrepareTargetRequest, Domain]) error
-	// Migrate moves the guest and tells how that goes; the last event is left, stayed or ended. Called again for the same migration it tells of
-	// the one under way, or how it ended. A migration that nobody follows is aborted after a while. FAILED_PRECONDITION: there is no guest to
-	// move, or another migration is under way.
+	// Migrate moves the guest and sends the progress; the last event is left, stayed or ended. Called again for the same migration it follows
+	// the one in progress, or returns its outcome. A migration without a follower is aborted after a while. FAILED_PRECONDITION: there is no guest to
+	// move, or another migration is in progress.
 	Migrate(*MigrateRequest, grpc.ServerStreamingServer[MigrationEvent]) error
-	// AbortMigration has a migration abort. The outcome is what Migrate tells: past a certain point the guest leaves all the same.
+	// AbortMigration aborts a migration. Migrate returns the outcome: past a certain point the guest leaves all the same.
 	AbortMigration(context.Context, *AbortMigrationRequest) (*AbortMigrationResponse, error)
-	// AdjustMigration changes a migration that is under way. FAILED_PRECONDITION: there is none.
+	// AdjustMigration changes a migration in progress. FAILED_PRECONDITION: there is none.
 	AdjustMigration(context.Context, *AdjustMigrationRequest) (*AdjustMigrationResponse, error)
-	// FinishMigration lets a guest that was received go on, and answers once it does. Called again it answers with the domain as it is.
-	// FAILED_PRECONDITION: no such guest is here, or the proof is none. UNAVAILABLE: not yet.
+	// FinishMigration resumes a guest that was received, and returns once it runs. Called again it returns the current domain.
+	// FAILED_PRECONDITION: the launcher has no such guest, or the proof is missing. UNAVAILABLE: not yet.
 	FinishMigration(context.Context, *FinishMigrationRequest) (*Domain, error)
-	// WithdrawTarget ends a launcher that waits for a guest, and with it what was received. FAILED_PRECONDITION: its guest may run already.
+	// WithdrawTarget ends a launcher that waits for a guest, and what it has received. FAILED_PRECONDITION: its guest may already run.
 	WithdrawTarget(context.Context, *WithdrawTargetRequest) (*WithdrawTargetResponse, error)
-	// MigrationStatus is what is true of the launcher's migration, for whoever has to decide without having followed it.
+	// MigrationStatus returns the state of the launcher's migration, for callers that have not followed it.
 	MigrationStatus(context.Context, *MigrationStatusRequest) (*MigrationStatusResponse, error)
 	mustEmbedUnimplementedLauncherServer()
 }

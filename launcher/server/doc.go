@@ -1,2 +1,2 @@
-// Package server serves the launcher's gRPC service (launcher/rpc) on a Unix socket that the node's worker opens.
+// Package server serves the launcher's gRPC service (launcher/rpc) on a Unix socket for the node worker.
 package server

@@ -14,7 +14,7 @@ import (
 // Mover moves the guest away, and receives one. Errors carry a gRPC status.
 type Mover interface {
 	Describe(ctx context.Context) (*rpc.DescribeMigrationResponse, error)
-	// File is the content of one that DescribeMigration has named.
+	// File returns the content of a file that DescribeMigration has named.
 	File(ctx context.Context, name string) ([]byte, error)
 	// Prepare reads the files that the target names from files, one after the other.
 	Prepare(ctx context.Context, target *rpc.Target, files io.Reader) (*rpc.Domain, error)
@@ -50,7 +50,7 @@ func (s *Server) PrepareTarget(stream grpc.ClientStreamingServer[rpc.PrepareTarg
 		return err
 	}
 	if first.GetTarget() == nil {
-		return status.Error(codes.InvalidArgument, "the first request has to describe the target")
+		return status.Error(codes.InvalidArgument, "the first request must describe the target")
 	}
 	d, err := s.Mover.Prepare(stream.Context(), first.GetTarget(), &received{recv: stream.Recv})
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Server) PrepareTarget(stream grpc.ClientStreamingServer[rpc.PrepareTarg
 	return stream.SendAndClose(d)
 }
 
-// received reads what requests carry.
+// received reads the content that requests carry.
 type received struct {
 	recv func() (*rpc.PrepareTargetRequest, error)
 	left []byte

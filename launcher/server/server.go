@@ -16,17 +16,18 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// Protocol is the number of the protocol that this launcher speaks.
+// Protocol is the version of the protocol that this launcher supports.
 const Protocol = 2
 
 const (
-	// farewell is how long calls in flight have to end when the launcher does.
+	// farewell is the time that calls in progress have to end when the launcher does.
 	farewell = time.Second
-	// pingSeconds finds watchers whose process was killed and whose socket lingers.
+	// pingInterval is the interval of keep-alives, which detect watchers whose process was killed while the socket
+	// remains.
 	pingInterval = 30 * time.Second
-	// largestRequest is far above what a start names: a handful of interfaces.
+	// largestRequest is far above the size of a start request, which names a handful of interfaces.
 	largestRequest = 64 << 10
-	// window is what a caller may send ahead, in bytes.
+	// window is how many bytes a caller may send ahead.
 	window = 64 << 10
 )
 
@@ -36,12 +37,14 @@ type Starter func(ctx context.Context, interfaces []*rpc.PodInterface) (*rpc.Dom
 // Server implements rpc.LauncherServer.
 type Server struct {
 	rpc.UnimplementedLauncherServer
-	// Operator does operations on the running domain; set it before Listen. Errors carry a gRPC status.
+	// Operator carries out operations on the running domain; set it before Listen. Errors carry a gRPC status.
 	Operator func(context.Context, *rpc.OperateRequest) (*rpc.Domain, error)
-	// Wanted says what the guest needs in the pod's network namespace; set it before Listen. Errors carry a gRPC
+	// Wanted returns what the guest needs in the pod's network namespace; set it before Listen. Errors carry a gRPC
 	// status.
 	Wanted func() ([]*rpc.GuestNetwork, error)
-	// Mover does all that has to do with migrations; set it before Listen.
+	// IsSuspended reports whether the guest is expected not to answer; set it before Listen, or leave it nil.
+	IsSuspended func() bool
+	// Mover handles migrations; set it before Listen.
 	Mover Mover
 
 	version string
@@ -54,17 +57,17 @@ type Server struct {
 	grpc    *grpc.Server
 }
 
-// Guest is the running guest's outside.
+// Guest has the interfaces to the running guest.
 type Guest struct {
 	Agent agent.Channel
-	// Details are what that agent says.
+	// Details has the agent's answers.
 	Details *agent.Details
 	Devices *attach.Devices
 	Screen  Screen
 }
 
-// New makes a server that answers from the domain's state, has the guest's agent do what it is asked for, and connects
-// callers with its devices.
+// New returns a server that answers from the domain's state, forwards requests to the guest's agent, and connects
+// callers to its devices.
 func New(version string, start Starter, domain *domainstate.Store, g Guest) *Server {
 	s := &Server{version: version, start: start, domain: domain, agent: g.Agent, details: g.Details, devices: g.Devices,
 		screen: g.Screen}
@@ -74,8 +77,8 @@ func New(version string, start Starter, domain *domainstate.Store, g Guest) *Ser
 		grpc.KeepaliveEnforcementPolicy(
 			keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		// Buffers for a few callers with small messages: the defaults would cost more memory than everything else here.
-		// Windows that do not grow bound what a console may have on its way; the buffer for writing is there only while
-		// something is written.
+		// Windows of a fixed size bound how much of a console may be in transit; the write buffer exists only during a
+		// write.
 		grpc.ReadBufferSize(4<<10), grpc.WriteBufferSize(piece), grpc.MaxConcurrentStreams(64),
 		grpc.StaticStreamWindowSize(window),
 	)
@@ -83,13 +86,13 @@ func New(version string, start Starter, domain *domainstate.Store, g Guest) *Ser
 	return s
 }
 
-// Listen opens the socket and serves on it. The socket gets its name only when it listens, so whoever sees it can
-// connect. It is for this user and its group; the node's worker is root.
+// Listen opens the socket and serves on it. The socket gets its final name only once it listens, so a caller that sees
+// it can connect. It is accessible to this user and its group; the node worker is root.
 func (s *Server) Listen(path string) error {
 	part := path + ".part"
 	for _, p := range []string{part, path} {
 		if err := os.Remove(p); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("clearing an earlier socket: %w", err)
+			return fmt.Errorf("removing an earlier socket: %w", err)
 		}
 	}
 	listener, err := net.Listen("unix", part)
@@ -104,12 +107,12 @@ func (s *Server) Listen(path string) error {
 	}
 	go s.grpc.Serve(listener) //nolint:errcheck // it ends with Stop
 	if err := os.Rename(part, path); err != nil {
-		return fmt.Errorf("naming the launcher's socket: %w", err)
+		return fmt.Errorf("renaming the launcher's socket: %w", err)
 	}
 	return nil
 }
 
-// Stop lets calls in flight end, for a moment.
+// Stop waits briefly for calls in progress, and ends the rest.
 func (s *Server) Stop() {
 	done := make(chan struct{})
 	go func() {

@@ -14,8 +14,8 @@ import (
 	"github.com/virtflow/virtflow/launcher/rpc"
 )
 
-// piece is what one message of a stream carries at most, in bytes: with its header it fits into 32 KiB. A longer one
-// takes gRPC's next larger buffer, of 1 MiB, which costs more than all the rest of the way.
+// piece is the largest payload of one message of a stream, in bytes: with its header it fits into 32 KiB. A larger one
+// takes gRPC's next buffer size, 1 MiB, which costs more than all the rest of the path.
 const piece = 32<<10 - 64
 
 // Screen takes pictures of the guest's screen.
@@ -41,7 +41,7 @@ func (s *Server) Attach(stream grpc.BidiStreamingServer[rpc.AttachRequest, rpc.A
 	if err := stream.Send(&rpc.AttachResponse{}); err != nil {
 		return err
 	}
-	// It ends with this call, which cancels the stream, or closes the session and so ends the call.
+	// It ends with this call, which cancels the stream, or it closes the session and so ends the call.
 	go func() {
 		defer session.Close()
 		for {
@@ -66,7 +66,7 @@ func (s *Server) Attach(stream grpc.BidiStreamingServer[rpc.AttachRequest, rpc.A
 			if taken := session.Err(); taken != nil {
 				return status.Error(codes.Aborted, taken.Error())
 			}
-			return nil // the device, or the caller, has hung up
+			return nil // the device, or the caller, has disconnected
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (s *Server) Attach(stream grpc.BidiStreamingServer[rpc.AttachRequest, rpc.A
 // Screenshot implements the service.
 func (s *Server) Screenshot(r *rpc.ScreenshotRequest, stream grpc.ServerStreamingServer[rpc.ScreenshotResponse]) error {
 	if r.GetMoveCursor() {
-		// A screen that does not wake is pictured as it is.
+		// If the screen does not wake, its picture is dark.
 		_ = s.devices.MoveCursor(stream.Context())
 	}
 	err := s.screen.Screenshot(stream.Context(), pieces(func(p []byte) error {
@@ -89,7 +89,7 @@ func (s *Server) Screenshot(r *rpc.ScreenshotRequest, stream grpc.ServerStreamin
 	return nil
 }
 
-// pieces sends what is written to it in messages of a bounded size.
+// pieces sends the data written to it in messages of a bounded size.
 type pieces func([]byte) error
 
 func (send pieces) Write(p []byte) (int, error) {

@@ -71,7 +71,7 @@ func start(t *testing.T, g server.Guest) *rig {
 	}()
 	g.Devices = attach.NewDevices(map[rpc.Device][]string{
 		rpc.Device_DEVICE_SERIAL_CONSOLE: {filepath.Join(dir, "serial")},
-		rpc.Device_DEVICE_VNC:            {filepath.Join(dir, "nobody")},
+		rpc.Device_DEVICE_VNC:            {filepath.Join(dir, "absent")},
 	})
 	g.Details = agent.NewDetails(g.Agent)
 	s := server.New("test", nil, domainstate.New(), g)
@@ -128,7 +128,7 @@ func TestBytesGoBothWaysUntilOneSideEnds(t *testing.T) {
 	require.Error(t, err, "the device is released")
 }
 
-func TestANewerSessionTakesOver(t *testing.T) {
+func TestNewerSessionTakesOver(t *testing.T) {
 	r := start(t, server.Guest{})
 	older, err := r.attach(t, rpc.Device_DEVICE_SERIAL_CONSOLE, false)
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestANewerSessionTakesOver(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF, "the guest ended")
 }
 
-func TestADeviceThatIsNotThere(t *testing.T) {
+func TestMissingDevice(t *testing.T) {
 	r := start(t, server.Guest{})
 	for _, d := range []rpc.Device{rpc.Device_DEVICE_VNC, rpc.Device_DEVICE_UNSPECIFIED, 77} {
 		_, err := r.attach(t, d, false)

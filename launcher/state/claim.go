@@ -14,73 +14,74 @@ const (
 	current = "current"
 )
 
-// Claim is such a claim. Whoever else mounts it may have put anything there.
+// Claim is the PVC with a machine's persistent state. Other pods that mount it may have put anything there.
 type Claim struct {
 	// Root is its file system.
 	Root string
-	// Link is the path by which a domain knows the directory of its launcher: the same at both ends of a migration.
+	// Link is the path by which a domain refers to the directory of its launcher: the same at both ends of a migration.
 	Link string
 }
 
-// NVRAM is the file with the variables of the firmware, and TPM the directory of the TPM. libvirt makes both.
+// NVRAM returns the file with the firmware's variables, and TPM the directory of the TPM. libvirt makes both.
 func (c Claim) NVRAM() string { return filepath.Join(c.Link, "nvram", "VARS.fd") }
 
-// TPM: see NVRAM.
+// TPM returns the directory of the TPM: see NVRAM.
 func (c Claim) TPM() string { return filepath.Join(c.Link, "swtpm", "tpm2") }
 
-// Take prepares for a guest that starts here: with what is current, or with nothing. It may be done again.
+// Take prepares for a guest that starts here: with the current state, or with none. It can be repeated.
 func (c Claim) Take() error {
-	if c.own() != "" {
+	if c.ownDir() != "" {
 		return nil
 	}
-	name, err := c.current()
+	name, err := c.currentDir()
 	if err == nil && name == "" {
-		if name, err = c.fresh(); err == nil {
+		if name, err = c.makeDir(); err == nil {
 			err = c.makeCurrent(name)
 		}
 	}
 	if err == nil {
 		err = c.use(name)
 	}
-	return failed(err)
+	return wrapError(err)
 }
 
-// Expect prepares for a guest that is received, with what it remembers. What is current stays. It may be done again
-// while no guest has come.
+// Expect prepares to receive a guest with its state. The current state stays unchanged. It can be repeated until the
+// guest has arrived.
 func (c Claim) Expect() error {
 	if err := os.Remove(c.Link); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return failed(err)
+		return wrapError(err)
 	}
-	name, err := c.fresh()
+	name, err := c.makeDir()
 	if err == nil {
 		err = c.use(name)
 	}
-	return failed(err)
+	return wrapError(err)
 }
 
-// Adopt makes what was received current: the guest has stopped at its source for good, and does not go on here before.
-// It may be done again.
+// Adopt makes the received state current. It is called once the guest has stopped at its source for good, and before it
+// is resumed here. It can be repeated.
 func (c Claim) Adopt() error {
-	name := c.own()
+	name := c.ownDir()
 	if name == "" {
-		return failed(errors.New("this launcher has no directory there"))
+		return wrapError(errors.New("this launcher has no directory on it"))
 	}
 	if err := c.makeCurrent(name); err != nil {
-		return failed(err)
+		return wrapError(err)
 	}
-	c.tidy(name)
+	c.removeUnused(name)
 	return nil
 }
 
-func failed(err error) error {
+// wrapError adds to an error that the PVC could not be used; nil stays nil.
+func wrapError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("using the claim with what the machine remembers: %w", err)
+	return fmt.Errorf("using the PVC with the machine's persistent state: %w", err)
 }
 
-// own is the name of this launcher's directory; "": it has none.
-func (c Claim) own() string {
+// ownDir returns the name of this launcher's directory; "" if it has none.
+func (c Claim) ownDir() string {
 	to, err := os.Readlink(c.Link)
 	if err != nil {
 		return ""
@@ -88,8 +89,8 @@ func (c Claim) own() string {
 	return filepath.Base(to)
 }
 
-// current is the name of the directory that counts; "": there is none yet.
-func (c Claim) current() (string, error) {
+// currentDir returns the name of the current directory; "" if there is none yet.
+func (c Claim) currentDir() (string, error) {
 	name, err := os.Readlink(filepath.Join(c.Root, current))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -98,9 +99,9 @@ func (c Claim) current() (string, error) {
 		return "", err
 	}
 	if filepath.Base(name) != name || !strings.HasPrefix(name, prefix) {
-		return "", fmt.Errorf("%s leads to %s, which is no directory of a launcher's", current, name)
+		return "", fmt.Errorf("%s leads to %s, which is not a launcher's directory", current, name)
 	}
-	// Neither they nor the variables' file may lead to something else of this pod's.
+	// Neither the directories nor the file of the variables may lead to other files of this pod.
 	for _, part := range []struct {
 		path string
 		dir  bool
@@ -111,14 +112,14 @@ func (c Claim) current() (string, error) {
 		case err != nil:
 			return "", err
 		case part.dir && !info.IsDir(), !part.dir && !info.Mode().IsRegular():
-			return "", fmt.Errorf("%s is not what a launcher has made", filepath.Join(name, part.path))
+			return "", fmt.Errorf("%s was not made by a launcher", filepath.Join(name, part.path))
 		}
 	}
 	return name, nil
 }
 
-// fresh makes an empty directory.
-func (c Claim) fresh() (string, error) {
+// makeDir makes an empty directory.
+func (c Claim) makeDir() (string, error) {
 	dir, err := os.MkdirTemp(c.Root, prefix)
 	if err != nil {
 		return "", err
@@ -131,16 +132,16 @@ func (c Claim) fresh() (string, error) {
 	return filepath.Base(dir), nil
 }
 
-// use makes a directory this launcher's, and tidies up.
+// use makes a directory this launcher's own, and removes unused ones.
 func (c Claim) use(name string) error {
 	if err := os.Symlink(filepath.Join(c.Root, name), c.Link); err != nil {
 		return err
 	}
-	c.tidy(name)
+	c.removeUnused(name)
 	return nil
 }
 
-// makeCurrent lets a directory count from now on, for whoever looks after a crash, too.
+// makeCurrent makes a directory current, so that this also holds after a crash.
 func (c Claim) makeCurrent(name string) error {
 	next := filepath.Join(c.Root, name+"."+current)
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -156,14 +157,14 @@ func (c Claim) makeCurrent(name string) error {
 	if err != nil {
 		return err
 	}
-	defer dir.Close() //nolint:errcheck // it is only read
+	defer dir.Close()
 	return dir.Sync()
 }
 
-// tidy removes what moves that failed, or were made, have left, but nothing of what is current. There is little space;
-// what cannot be removed may be the next time.
-func (c Claim) tidy(own string) {
-	counts, err := c.current()
+// removeUnused removes the directories of moves that failed or have ended, but nothing of the current state. There is
+// little space. What cannot be removed now may be the next time.
+func (c Claim) removeUnused(own string) {
+	counts, err := c.currentDir()
 	if err != nil || counts == "" {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/state"
 )
 
-// launcher is one of another pod's on the same claim.
+// launcher is one of another pod on the same PVC.
 func launcher(t *testing.T, root string) state.Claim {
 	t.Helper()
 	return state.Claim{Root: root, Link: filepath.Join(t.TempDir(), "state")}
@@ -39,7 +39,7 @@ func directories(t *testing.T, root string) int {
 	return len(all)
 }
 
-func TestTheNextLauncherFindsIt(t *testing.T) {
+func TestNextLauncherFindsState(t *testing.T) {
 	root := t.TempDir()
 	first := launcher(t, root)
 	require.NoError(t, first.Take())
@@ -52,8 +52,8 @@ func TestTheNextLauncherFindsIt(t *testing.T) {
 	require.Equal(t, 1, directories(t, root))
 }
 
-// TestAMove: the target has nothing of the source's files, and what it has counts once it is adopted, not before.
-func TestAMove(t *testing.T) {
+// TestMove: the target has none of the source's files, and its state is current once it is adopted, not before.
+func TestMove(t *testing.T) {
 	root := t.TempDir()
 	source, target := launcher(t, root), launcher(t, root)
 	require.NoError(t, source.Take())
@@ -80,7 +80,7 @@ func TestAMove(t *testing.T) {
 	require.Equal(t, "target", read(t, next))
 }
 
-func TestNothingThatLeadsElsewhereIsUsed(t *testing.T) {
+func TestRefusesLinks(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.Mkdir(secret, 0o700))
 	for name, change := range map[string]func(root string, c state.Claim) error{
@@ -97,7 +97,7 @@ func TestNothingThatLeadsElsewhereIsUsed(t *testing.T) {
 		first := launcher(t, root)
 		require.NoError(t, first.Take())
 		require.NoError(t, change(root, first), name)
-		require.ErrorContains(t, launcher(t, root).Take(), "what the machine remembers", name)
+		require.ErrorContains(t, launcher(t, root).Take(), "persistent state", name)
 	}
 	gone := launcher(t, filepath.Join(t.TempDir(), "absent"))
 	require.Error(t, gone.Take())

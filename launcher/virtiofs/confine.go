@@ -11,22 +11,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commandName is what the launcher is called with to become a virtiofsd.
+// commandName is the name by which the launcher is called to become a virtiofsd.
 const commandName = "virtiofsd"
 
-// socketFD is the descriptor at which a daemon finds its socket: the first that os/exec hands on.
+// socketFD is the descriptor of the daemon's socket: the first that os/exec passes on.
 const socketFD = 3
 
-// leastABI of Landlock is the first that lets a guest rename files from one directory to another.
+// leastABI is the first Landlock ABI that lets a guest rename files from one directory to another.
 const leastABI = 2
 
-// errNoLandlock is what a node's administrator has to mend.
-var errNoLandlock = errors.New("the kernel of this node has no Landlock, without which a guest could reach beyond its " +
-	"file systems; Linux 5.19 has it, where its lsm= setting names it")
+// errNoLandlock is for the node's administrator, who has to enable Landlock.
+var errNoLandlock = errors.New("the kernel of this node has no Landlock, without which a guest could access more " +
+	"than its file systems: use Linux 5.19 or later, with landlock in its lsm= setting")
 
-// Command makes the command that becomes a virtiofsd which can reach its directory, programs and libraries, and nothing
-// else of the container. virtiofsd takes most names as the guest's kernel sends them, ".." and "/" among them, and
-// relies on a sandbox; its own ones need privileges that no launcher has.
+// Command returns the command that becomes a virtiofsd, which can access its directory, programs and libraries, and
+// nothing else of the container. virtiofsd passes most names on as the guest's kernel sends them, ".." and "/" among
+// them, and relies on a sandbox; its own sandboxes need privileges that no launcher has.
 // https://gitlab.com/virtio-fs/virtiofsd#sandbox-modes
 func Command() *cobra.Command {
 	var program, directory string
@@ -46,7 +46,7 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// confine keeps this process, whatever it becomes, and its children from all files but these.
+// confine denies this process, and whatever it executes, all files but these.
 func confine(directory string) error {
 	if err := confinable(); err != nil {
 		return err
@@ -61,7 +61,7 @@ func confine(directory string) error {
 	return nil
 }
 
-// confinable says why file systems cannot be kept apart from the rest here.
+// confinable returns why file systems cannot be confined on this node; nil if they can.
 func confinable() error {
 	if abi, err := ll.LandlockGetABIVersion(); err != nil || abi < leastABI {
 		return errNoLandlock

@@ -17,10 +17,10 @@ import (
 	"github.com/virtflow/virtflow/launcher/reaper"
 )
 
-// farewell is how long is waited for what a daemon that has ended has written.
+// farewell is how long the launcher waits for the output of a daemon that has ended.
 const farewell = time.Second
 
-// Daemons are the processes. Not safe for concurrent use: there is one start of a guest at a time.
+// Daemons runs the virtiofsd processes. It is not safe for concurrent use: there is one start of a guest at a time.
 type Daemons struct {
 	launcher, program string
 	processes         *reaper.Reaper
@@ -30,17 +30,17 @@ type Daemons struct {
 
 type daemon struct {
 	cmd      *exec.Cmd
-	ended    chan struct{} // closed once it has
-	replaced chan struct{} // closed when it is to end
+	ended    chan struct{} // closed once it has ended
+	replaced chan struct{} // closed when another one replaces it
 }
 
-// New makes one that runs program, a virtiofsd, by way of the launcher's Command.
+// New returns Daemons that run program, a virtiofsd, by way of the launcher's Command.
 func New(launcher, program string, processes *reaper.Reaper, log zerolog.Logger) *Daemons {
 	return &Daemons{launcher: launcher, program: program, processes: processes, log: log}
 }
 
-// Run has a fresh daemon for each file system; QEMU can connect to all of them once it returns. Each ends by itself
-// with the QEMU that has connected; what is left of an earlier start is ended here. Lost is called for each that has
+// Run starts a new daemon for each file system; QEMU can connect to all of them once it returns. Each ends by itself
+// with the QEMU that has connected, and Run ends those of an earlier start. It calls lost for each daemon that has
 // ended by itself, at any time, and from several goroutines.
 func (d *Daemons) Run(list []FileSystem, lost func(volume string)) error {
 	for _, old := range d.running {
@@ -63,20 +63,20 @@ func (d *Daemons) Run(list []FileSystem, lost func(volume string)) error {
 	return nil
 }
 
-// start gives a daemon a socket that listens already, so that nobody has to wait until it does.
+// start starts a daemon with a socket that listens already, so that QEMU need not wait for it.
 func (d *Daemons) start(s FileSystem, lost func(volume string)) error {
 	if err := os.Remove(s.Socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("removing the socket of an earlier one: %w", err)
+		return fmt.Errorf("removing the socket of an earlier daemon: %w", err)
 	}
 	socket, err := listen(s.Socket)
 	if err != nil {
 		return err
 	}
-	defer socket.Close()                         //nolint:errcheck // the daemon has its own
-	cmd := exec.Command(d.launcher, commandName, //nolint:gosec // the image's
+	defer socket.Close()
+	cmd := exec.Command(d.launcher, commandName,
 		"--program="+d.program, "--shared-dir="+s.Directory)
 	cmd.ExtraFiles = []*os.File{socket}
-	// Its own process group: signals to the launcher's are not for it.
+	// Its own process group, so that it does not get signals to the launcher's.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = farewell
 	output, input := io.Pipe()
@@ -87,16 +87,16 @@ func (d *Daemons) start(s FileSystem, lost func(volume string)) error {
 		_ = input.Close()
 		return err
 	}
-	began := daemon{cmd: cmd, ended: make(chan struct{}), replaced: make(chan struct{})}
-	d.running = append(d.running, began)
+	started := daemon{cmd: cmd, ended: make(chan struct{}), replaced: make(chan struct{})}
+	d.running = append(d.running, started)
 	go func() {
 		err := d.processes.Wait(cmd)
 		_ = input.Close()
 		copied.Wait()
-		d.log.Warn().Str("volume", s.Name).AnErr("err", err).Msg("virtiofsd has ended")
-		close(began.ended)
+		d.log.Warn().Str("volume", s.Name).AnErr("err", err).Msg("observed end of virtiofsd")
+		close(started.ended)
 		select {
-		case <-began.replaced:
+		case <-started.replaced:
 		default:
 			lost(s.Name)
 		}
@@ -104,22 +104,22 @@ func (d *Daemons) start(s FileSystem, lost func(volume string)) error {
 	return nil
 }
 
-// listen makes a Unix socket, and leaves its file when the listener is closed: the daemon goes on with it.
+// listen opens a Unix socket, whose file stays when the listener is closed: the daemon continues with it.
 func listen(path string) (*os.File, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("making its socket: %w", err)
+		return nil, fmt.Errorf("opening its socket: %w", err)
 	}
 	l.SetUnlinkOnClose(false)
-	defer l.Close() //nolint:errcheck // the file stays
+	defer l.Close()
 	f, err := l.File()
 	if err != nil {
-		return nil, fmt.Errorf("handing on its socket: %w", err)
+		return nil, fmt.Errorf("passing on its socket: %w", err)
 	}
 	return f, nil
 }
 
-// copyLog repeats what a daemon writes in the launcher's log.
+// copyLog copies a daemon's output to the launcher's log.
 func (d *Daemons) copyLog(volume string, from io.Reader) {
 	lines := bufio.NewScanner(from)
 	for lines.Scan() {

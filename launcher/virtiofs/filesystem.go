@@ -10,14 +10,14 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// FileSystem is a directory that a guest has as a file system.
+// FileSystem is a directory that a guest mounts as a file system.
 type FileSystem struct {
 	Name      string // the guest mounts it by this tag, which is the volume's name
 	Directory string
 	Socket    string // where QEMU connects to its daemon
 }
 
-// Directories have the volumes, each in one of its name, and their daemons' sockets.
+// Directories has the volumes, each in a directory of its name, and the sockets of their daemons.
 type Directories struct{ Claims, Files, Sockets string }
 
 // Plan lists the file systems of a VMI. An error is a *domain.InvalidError.
@@ -30,16 +30,16 @@ func Plan(vmi *v1.VirtualMachineInstance, at Directories) ([]FileSystem, error) 
 	for i, f := range vmi.Spec.Domain.Devices.Filesystems {
 		v := volumes[f.Name]
 		if v == nil {
-			return nil, invalid(i, "there is no volume of the name %s", f.Name)
+			return nil, invalid(i, "no volume is named %s", f.Name)
 		}
 		from := at.Files
 		if _, isClaim := claims.Kept(v); isClaim {
 			from = at.Claims
 			if known := claims.Known(vmi, f.Name); known != nil && claims.Block(known) {
-				return nil, invalid(i, "the claim of volume %s is a device, and no file system", f.Name)
+				return nil, invalid(i, "the PVC of volume %s is a block device, not a file system", f.Name)
 			}
 		}
-		// The name is not that of a path: a socket's may have 107 bytes.
+		// The name is not part of the path: that of a socket may have 107 bytes.
 		out = append(out, FileSystem{Name: f.Name, Directory: filepath.Join(from, f.Name),
 			Socket: filepath.Join(at.Sockets, fmt.Sprintf("virtiofs%d.sock", i))})
 	}

@@ -27,8 +27,8 @@ func TestPlan(t *testing.T) {
 		`{"name":"c","virtiofs":{}},{"name":"p","virtiofs":{}}`: {
 			list: "c /files/c /s/virtiofs0.sock, p /claims/p /s/virtiofs1.sock"},
 		"":                            {},
-		`{"name":"b","virtiofs":{}}`:  {problem: "filesystems[0]: the claim of volume b is a device, and no file system"},
-		`{"name":"no","virtiofs":{}}`: {problem: "filesystems[0]: there is no volume of the name no"},
+		`{"name":"b","virtiofs":{}}`:  {problem: "filesystems[0]: the PVC of volume b is a block device, not a file system"},
+		`{"name":"no","virtiofs":{}}`: {problem: "filesystems[0]: no volume is named no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var vmi v1.VirtualMachineInstance
@@ -49,13 +49,13 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestDaemons: each start has daemons of its own, whose sockets take connections at once.
+// TestDaemons: each start has daemons of its own, whose sockets accept connections at once.
 func TestDaemons(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "launcher")
 	script := "#!/bin/sh\necho \"$@\" >>" + dir + "/runs\ntest -S /dev/fd/3 && echo socket >>" + dir +
 		"/runs\necho it speaks >&2\nexec sleep 100\n"
-	require.NoError(t, os.WriteFile(program, []byte(script), 0o700)) //nolint:gosec // it is to be run
+	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
 	processes := reaper.New()
 	go processes.Reap(t.Context())
 	var log strings.Builder
@@ -75,12 +75,12 @@ func TestDaemons(t *testing.T) {
 	}
 	require.NoError(t, d.Run(nil, lose))
 	require.Contains(t, log.String(), "virtiofsd: it speaks")
-	require.Equal(t, 2, strings.Count(log.String(), "virtiofsd has ended"))
+	require.Equal(t, 2, strings.Count(log.String(), "observed end of virtiofsd"))
 	_, err := net.Dial("unix", list[0].Socket)
-	require.Error(t, err, "a daemon that has ended leaves nobody waiting")
+	require.Error(t, err, "the socket of a daemon that has ended refuses connections")
 	require.Empty(t, lost, "they were replaced")
 
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexit 1\n"), 0o700)) //nolint:gosec // it is to be run
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexit 1\n"), 0o700))
 	require.NoError(t, d.Run(list, lose))
 	require.Equal(t, "a", <-lost)
 }
@@ -98,8 +98,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestADaemonIsConfined: what it is asked to do with names that lead out of its directory fails.
-func TestADaemonIsConfined(t *testing.T) {
+// TestDaemonIsConfined: it cannot use names that lead out of its directory.
+func TestDaemonIsConfined(t *testing.T) {
 	root := t.TempDir()
 	shared := filepath.Join(root, "shared")
 	for _, dir := range []string{shared, filepath.Join(shared, "sub"), filepath.Join(root, "sockets")} {
@@ -111,7 +111,7 @@ func TestADaemonIsConfined(t *testing.T) {
 	script := `cd "${2#--shared-dir=}"; cat mine; mv mine sub/; cat ../claim; rm ../sockets/theirs; mv sub/mine ../claim
 		ln -s x ../sockets/link; echo new >../claim; mkdir ../dir; echo "done as $1"`
 	program := filepath.Join(shared, "program")
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o700)) //nolint:gosec // it is to be run
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o700))
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, "--program="+program, "--shared-dir="+shared)

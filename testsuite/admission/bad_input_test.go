@@ -22,7 +22,7 @@ import (
 
 const jsonType = "application/json"
 
-// refusedReview reads an answer that must refuse.
+// refusedReview posts a review that must be refused, and returns the code and message.
 func refusedReview(t *testing.T, e *Endpoint, path, contentType string, body io.Reader) (int32, string) {
 	t.Helper()
 	status, raw, err := e.Post(path, contentType, body)
@@ -42,7 +42,7 @@ func TestBadRequests(t *testing.T) {
 		code              int32
 		message           string
 	}{
-		"no JSON":              {jsonType, `{`, 400, "unexpected end of JSON input"},
+		"not JSON":             {jsonType, `{`, 400, "unexpected end of JSON input"},
 		"nothing":              {jsonType, ``, 400, "request body is empty"},
 		"another content type": {"text/yaml", `{}`, 400, "contentType=text/yaml, expected application/json"},
 		"another version": {jsonType,
@@ -78,7 +78,7 @@ func TestBadRequests(t *testing.T) {
 	healthy(t, e)
 }
 
-// healthy asks a plain question, which is answered whatever came before.
+// healthy posts a plain review, which must be answered whatever came before.
 func healthy(t *testing.T, e *Endpoint) {
 	t.Helper()
 	records, err := specCase{name: "plain", spec: `{}`, only: "vmirs"}.records()
@@ -88,8 +88,8 @@ func healthy(t *testing.T, e *Endpoint) {
 	require.NotNil(t, a)
 }
 
-// TestOtherAddressesDoNotKeepTheAPIServerWaiting: those that send bodies without an end, or slowly.
-func TestOtherAddressesDoNotKeepTheAPIServerWaiting(t *testing.T) {
+// TestSlowClientsDoNotDelayAPIServer: other clients send bodies without an end, or slowly.
+func TestSlowClientsDoNotDelayAPIServer(t *testing.T) {
 	e := Start(t, newCluster())
 	transport := e.Client.Transport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext
@@ -101,18 +101,18 @@ func TestOtherAddressesDoNotKeepTheAPIServerWaiting(t *testing.T) {
 	sent := make(chan struct{}, 40)
 	for range cap(sent) {
 		all.Go(func() {
-			// Seven million blanks, and then nothing. What it is answered does not matter: it may be cut off.
+			// Seven million blanks, and then nothing. The answer does not matter: the connection may be closed.
 			body := io.MultiReader(io.LimitReader(endless{}, 7_000_000), &stalled{sent: sent, until: unblock})
 			_, _, _ = post(other, e.url+virtadmission.PathMutateVM, jsonType, body)
 		})
 	}
-	<-sent // at least one has sent all of that
+	<-sent // at least one client has sent all of that
 	for range 20 {
 		healthy(t, e)
 	}
 }
 
-// stalled is the rest of a body that does not come.
+// stalled is the rest of a body that does not arrive.
 type stalled struct {
 	once  sync.Once
 	sent  chan<- struct{}
@@ -125,7 +125,7 @@ func (s *stalled) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestABodyThatDoesNotEnd(t *testing.T) {
+func TestEndlessBody(t *testing.T) {
 	e := Start(t, newCluster())
 	code, message := refusedReview(t, e, virtadmission.PathMutateVM, jsonType, io.LimitReader(endless{}, 64<<20))
 	require.EqualValues(t, http.StatusRequestEntityTooLarge, code)
@@ -205,12 +205,12 @@ func TestVeryManyDevices(t *testing.T) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	require.Less(t, m.HeapAlloc, uint64(100<<20), "nothing of it is kept")
+	require.Less(t, m.HeapAlloc, uint64(100<<20), "no memory is retained")
 	healthy(t, e)
 }
 
-// TestATrickleOfABody: a client that never ends its request loses its connection, and nobody else waits.
-func TestATrickleOfABody(t *testing.T) {
+// TestClosesSlowRequest: a client that never ends its request loses its connection, and others do not wait.
+func TestClosesSlowRequest(t *testing.T) {
 	e := Start(t, newCluster())
 	transport := e.Client.Transport.(*http.Transport)
 	config := transport.TLSClientConfig.Clone()
@@ -228,7 +228,7 @@ func TestATrickleOfABody(t *testing.T) {
 	require.Contains(t, string(answer), "timeout")
 }
 
-// FuzzReview posts what it likes: no answer may fail to come, and none may be anything but an answer.
+// FuzzReview posts arbitrary bodies: each must be answered with a valid AdmissionReview or a status.
 func FuzzReview(f *testing.F) {
 	records, err := Cases()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	virtadmission "github.com/virtflow/virtflow/api/admission"
 )
 
-// Reasons of causes, shorter.
+// Reasons of causes, abbreviated.
 const (
 	invalid      = string(metav1.CauseTypeFieldValueInvalid)
 	missing      = string(metav1.CauseTypeFieldValueRequired)
@@ -27,20 +27,20 @@ const (
 	forbidden    = string(metav1.CauseTypeForbidden)
 )
 
-// why is one cause. In field and message F stands for where the VMI's spec is, and @ in a message for the field.
+// why is one cause. In field and message F stands for the path of the VMI's spec, and @ in a message for the field.
 type why struct{ reason, field, message string }
 
-// asker is who asks unless a case says otherwise.
+// asker is the default user of a case.
 const asker = "kubernetes-admin"
 
-// call is a request in short: objects are YAML.
+// call is a request in short form: objects are YAML.
 type call struct {
 	id, path, resource, operation, user string
 	object, old                         string
 	name, namespace                     string
 }
 
-// review writes a call as the API server would.
+// review returns the AdmissionReview of a call, as the API server would send it.
 func (c call) review() (json.RawMessage, error) {
 	user := c.user
 	if user == "" {
@@ -102,7 +102,7 @@ func (c call) record(want *Answer) (*Record, error) {
 	}, nil
 }
 
-// refusal is the answer that KubeVirt gives for causes: all of their texts, and ten at most.
+// refusal returns KubeVirt's answer for causes: all of their texts, and ten causes at most.
 func refusal(causes []metav1.StatusCause) *Answer {
 	const most = 10
 	listed := causes[:min(len(causes), most)]
@@ -118,7 +118,7 @@ func refusal(causes []metav1.StatusCause) *Answer {
 		Causes: listed}
 }
 
-// causesAt writes causes for a spec that stands at a path.
+// causesAt returns causes for a spec at a path.
 func causesAt(at string, list []why) []metav1.StatusCause {
 	out := make([]metav1.StatusCause, len(list))
 	written := func(s string) string {
@@ -139,7 +139,7 @@ func causesAt(at string, list []why) []metav1.StatusCause {
 	return out
 }
 
-// specCase is a VMI's spec, as a merge into a plain one, and what is wrong with it.
+// specCase is a VMI's spec, as a merge patch to a plain one, and its causes.
 type specCase struct {
 	name, spec string
 	causes     []why
@@ -161,7 +161,7 @@ func merged(base, patch string) (string, error) {
 	return string(out), nil
 }
 
-// records are the same spec as an instance, as a VM's and as a replica set's.
+// records returns the same spec as an instance, as a VM's and as a replica set's.
 func (c specCase) records() ([]*Record, error) {
 	spec, err := merged(plainSpec, c.spec)
 	if err != nil {
@@ -203,14 +203,14 @@ func (c specCase) records() ([]*Record, error) {
 	return out, nil
 }
 
-// callCase is any call and its answer.
+// callCase is any call with its answer.
 type callCase struct {
 	call
 	allowed bool
-	code    int32 // with a message alone
+	code    int32 // with a message and no cause
 	message string
 	causes  []why
-	patch   string // YAML: the parts of the object as they are after the mutation
+	patch   string // YAML: the parts of the object after the mutation
 	warning string
 }
 
@@ -243,7 +243,7 @@ func (c callCase) record() (*Record, error) {
 	return c.call.record(want)
 }
 
-// Cases are the project's own.
+// Cases returns the project's own cases.
 func Cases() ([]*Record, error) {
 	var out []*Record
 	for _, list := range [][]specCase{machineCases(), unusualCases(), deviceCases(), storageCases(), networkCases(),

@@ -82,19 +82,23 @@ func vmCases() []callCase {
 			{"", "", `spec.template.spec.domain.cpu.cores in body must be of type int64: "float64"`},
 		}},
 		{call: vmCall("with a truth for a number",
-			vm(`runStrategy: Always, template: {spec: {domain: {devices: {}, cpu: {cores: true, threads: "1"}}}}`)), causes: []why{
-			{"", "", `spec.template.spec.domain.cpu.cores in body must be of type int64: ""`},
-			{"", "", `spec.template.spec.domain.cpu.threads in body must be of type integer: "string"`},
-		}},
-		{call: vmCall("with a number that no machine can tell",
-			vm(`runStrategy: Always, template: {spec: {domain: {devices: {}, clock: {utc: {offsetSeconds: 1e18}}}}}`)), causes: []why{
+			vm(`runStrategy: Always, template: {spec: {domain: {devices: {}, cpu: {cores: true, threads: "1"}}}}`)),
+			causes: []why{
+				{"", "", `spec.template.spec.domain.cpu.cores in body must be of type int64: ""`},
+				{"", "", `spec.template.spec.domain.cpu.threads in body must be of type integer: "string"`},
+			}},
+		{call: vmCall("with a number beyond 32 bits",
+			vm(`runStrategy: Always, template: {spec: {domain: {devices: {},
+				clock: {utc: {offsetSeconds: 1e18}}}}}`)), causes: []why{
 			{"", "", `spec.template.spec.domain.clock.utc.offsetSeconds in body must be of type int32: "float64"`},
 		}},
 		{call: vmCall("with an object for a quantity",
-			vm(`runStrategy: Always, template: {spec: {domain: {devices: {}, memory: {guest: {size: 1}}}}}`)), causes: []why{
-			{"", "", `spec.template.spec.domain.memory.guest in body must be of type string,integer,number: "object"`},
-			{"", "", "spec.template.spec.domain.memory.guest.size in body is a forbidden property"},
-		}},
+			vm(`runStrategy: Always, template: {spec: {domain: {devices: {}, memory: {guest: {size: 1}}}}}`)),
+			causes: []why{
+				{"", "", `spec.template.spec.domain.memory.guest in body must be of type string,integer,number: ` +
+					`"object"`},
+				{"", "", "spec.template.spec.domain.memory.guest.size in body is a forbidden property"},
+			}},
 		{call: vmCall("with nothing for a policy",
 			vm(`runStrategy: Always, template: {spec: {dnsPolicy: null, domain: {devices: {}}}}`)), causes: []why{
 			{"", "", `spec.template.spec.dnsPolicy in body must be of type string: "null"`},
@@ -106,12 +110,13 @@ func vmCases() []callCase {
 				`{}}], domain: {devices: {}}}}`)), causes: []why{
 			{"", "", "spec.template.spec.volumes.emptyDisk.capacity in body is required"},
 		}},
-		{call: vmCall("with users that are nobody's",
+		{call: vmCall("with null for users",
 			vm(`runStrategy: Always, template: {spec: {accessCredentials: [{sshPublicKey: {source: {secret: `+
-				`{secretName: s}}, propagationMethod: {qemuGuestAgent: {users: null}}}}], domain: {devices: {}}}}`)), causes: []why{
-			{"", "", `spec.template.spec.accessCredentials.sshPublicKey.propagationMethod.qemuGuestAgent.users in ` +
-				`body must be of type array: "null"`},
-		}},
+				`{secretName: s}}, propagationMethod: {qemuGuestAgent: {users: null}}}}], domain: {devices: {}}}}`)),
+			causes: []why{
+				{"", "", `spec.template.spec.accessCredentials.sshPublicKey.propagationMethod.qemuGuestAgent.users ` +
+					`in body must be of type array: "null"`},
+			}},
 		{call: vmCall("unknown before what is missing",
 			vm(`runStrategy: Always, paused: true, template: {spec: {domain: {}}}`)), causes: []why{
 			{"", "", "spec.paused in body is a forbidden property"},
@@ -178,20 +183,24 @@ func vmCases() []callCase {
 			{invalid, "spec.dataVolumeTemplate[0].source", "Missing dataVolume valid source"},
 		}},
 		{call: vmCall("with a data volume of two sources",
-			withTemplates(`{metadata: {name: dv}, spec: {storage: {}, source: {blank: {}, upload: {}}}}`)), causes: []why{
-			{invalid, "spec.dataVolumeTemplate[0].source", "Multiple dataVolume sources"},
-		}},
+			withTemplates(`{metadata: {name: dv}, spec: {storage: {}, source: {blank: {}, upload: {}}}}`)),
+			causes: []why{
+				{invalid, "spec.dataVolumeTemplate[0].source", "Multiple dataVolume sources"},
+			}},
 		{call: vmCall("with a data volume that nothing shows",
 			withTemplates(`{metadata: {name: other}, spec: {storage: {}, source: {blank: {}}}}`)), causes: []why{
 			{missing, "spec.dataVolumeTemplate[0]",
 				"DataVolumeTemplate entry @ must be referenced in the VMI template's 'volumes' list"},
 		}},
 		{call: vmCall("with a data volume elsewhere",
-			withTemplates(`{metadata: {name: dv, namespace: m}, spec: {storage: {}, source: {blank: {}}}}`)), causes: []why{
-			{invalid, "spec.dataVolumeTemplates[0]", "Embedded DataVolume namespace m differs from VM namespace ns"},
-		}},
+			withTemplates(`{metadata: {name: dv, namespace: m}, spec: {storage: {}, source: {blank: {}}}}`)),
+			causes: []why{
+				{invalid, "spec.dataVolumeTemplates[0]",
+					"Embedded DataVolume namespace m differs from VM namespace ns"},
+			}},
 		{call: vmUpdate("that is going", vmPlain,
-			`{metadata: {name: a, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {runStrategy: Sometimes, template: `+template+`}}`), allowed: true},
+			`{metadata: {name: a, deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {runStrategy: Sometimes,
+				template: `+template+`}}`), allowed: true},
 		{call: vmUpdate("while a snapshot is taken", vmPlain, status("Always", "snapshotInProgress: s")), causes: []why{
 			{notSupported, "spec", `Cannot update vm running state until snapshot "s" completes`},
 		}},
@@ -324,7 +333,7 @@ func otherCases() []callCase {
 		{call: policy("of no downtime", `selectors: {}`, `selectors: {}, maxDowntimeMs: 5`), allowed: true},
 		{call: policy("with compression", `selectors: {}, experimental: {compression: zstd}`, ""), allowed: true},
 		{call: policy("without compression", `selectors: {}, experimental: {compression: none}`, ""), allowed: true},
-		{call: migration("of nobody", "CREATE", `{metadata: {name: m}, spec: {}}`, ""),
+		{call: migration("without an instance", "CREATE", `{metadata: {name: m}, spec: {}}`, ""),
 			causes: []why{{missing, "spec.vmiName", "vmiName is missing"}}},
 		{call: migration("of a number", "CREATE", `{metadata: {name: m, namespace: ns}, spec: {vmiName: 5}}`, ""),
 			code: 400,
@@ -338,7 +347,7 @@ func otherCases() []callCase {
 			code: 400,
 			message: "json: cannot unmarshal number into Go struct field " +
 				"VirtualMachineInstanceMigrationSpec.spec.vmiName of type string"},
-		{call: migration("of somebody who is not there", "CREATE",
+		{call: migration("of an absent instance", "CREATE",
 			`{metadata: {name: m, namespace: ns}, spec: {vmiName: v}}`, ""), code: 400,
 			message: `the VMI "ns/v" does not exist`},
 		{call: migration("ahead of others", "CREATE",
@@ -347,17 +356,19 @@ func otherCases() []callCase {
 				"Migration priority queue, only virt-controller is allowed to set priority field"},
 		}},
 		{call: migration("of another", "UPDATE",
-			`{metadata: {name: m, namespace: ns, labels: {kubevirt.io/vmi-name: v}}, spec: {vmiName: w}}`, labelled), causes: []why{
-			{notSupported, "", "update of Migration object's spec is restricted"},
-		}},
+			`{metadata: {name: m, namespace: ns, labels: {kubevirt.io/vmi-name: v}}, spec: {vmiName: w}}`, labelled),
+			causes: []why{
+				{notSupported, "", "update of Migration object's spec is restricted"},
+			}},
 		{call: migration("without its label", "UPDATE", `{metadata: {name: m, namespace: ns}, spec: {vmiName: v}}`,
 			labelled), causes: []why{
 			{notSupported, "", "selector label can't be removed from an in-flight migration"},
 		}},
 		{call: migration("with another label", "UPDATE",
-			`{metadata: {name: m, namespace: ns, labels: {kubevirt.io/vmi-name: w}}, spec: {vmiName: v}}`, labelled), causes: []why{
-			{notSupported, "", "selector label can't be modified on an in-flight migration"},
-		}},
+			`{metadata: {name: m, namespace: ns, labels: {kubevirt.io/vmi-name: w}}, spec: {vmiName: v}}`, labelled),
+			causes: []why{
+				{notSupported, "", "selector label can't be modified on an in-flight migration"},
+			}},
 		{call: migration("that has ended", "UPDATE",
 			`{metadata: {name: m, namespace: ns}, spec: {vmiName: v}, status: {phase: Succeeded}}`, labelled),
 			allowed: true},
@@ -401,47 +412,77 @@ func mutationCases() []callCase {
 	const small = `, memory: {guestAtBoot: 64Mi, guestCurrent: 64Mi, guestRequested: 64Mi}`
 	const network = `evictionStrategy: None, networks: [{name: default, pod: {}}]`
 	inferring := func(policy, source string) string {
-		return `{metadata: {name: a}, spec: {runStrategy: Halted, instancetype: {inferFromVolume: v, ` + policy + `}, dataVolumeTemplates: [{metadata: {name: dv}, spec: {source: {http: {url: u}}, storage: {}}}],
+		return `{metadata: {name: a}, spec: {runStrategy: Halted, instancetype: {inferFromVolume: v, ` + policy + `},
+			dataVolumeTemplates: [{metadata: {name: dv}, spec: {source: {http: {url: u}}, storage: {}}}],
 			template: {spec: {domain: {devices: {}}, volumes: [{name: v, ` + source + `}]}}}}`
 	}
 	return []callCase{
-		{call: vmi("plain", `{metadata: {name: a}, spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}`), allowed: true, patch: born + `
-spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1, maxSockets: 4, model: host-model}, features: {acpi: {enabled: true}},
-  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {}, devices: {interfaces: [{name: default, bridge: {}}]}}}
+		{call: vmi("plain", `{metadata: {name: a}, spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}`),
+			allowed: true, patch: born + `
+spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1, maxSockets: 4,
+  model: host-model}, features: {acpi: {enabled: true}},
+  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {},
+  devices: {interfaces: [{name: default, bridge: {}}]}}}
 ` + status("1", "1", small)},
-		{call: vmi("of requests", `{metadata: {name: a}, spec: {domain: {devices: {}, resources: {requests: {memory: 64Mi}, limits: {cpu: 2500m}}}}}`), allowed: true, patch: born + `
-spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 3, threads: 1, maxSockets: 12, model: host-model}, features: {acpi: {enabled: true}},
-  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {requests: {memory: 64Mi, cpu: 2500m}, limits: {cpu: 2500m}},
+		{call: vmi("of requests",
+			`{metadata: {name: a}, spec: {domain: {devices: {}, resources: {requests: {memory: 64Mi},
+				limits: {cpu: 2500m}}}}}`), allowed: true, patch: born + `
+spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 3, threads: 1, maxSockets: 12,
+  model: host-model}, features: {acpi: {enabled: true}},
+  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {requests: {memory: 64Mi, cpu: 2500m},
+  limits: {cpu: 2500m}},
   devices: {interfaces: [{name: default, bridge: {}}]}}}
 ` + status("3", "1", small)},
-		{call: vmi("large", `{metadata: {name: a}, spec: {domain: {devices: {autoattachPodInterface: false}, cpu: {cores: 64, sockets: 3, threads: 1}, memory: {guest: 2Gi}}}}`), allowed: true, patch: born + `
-spec: {architecture: amd64, evictionStrategy: None, domain: {cpu: {cores: 64, sockets: 3, threads: 1, maxSockets: 8, model: host-model}, features: {acpi: {enabled: true}},
-  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 2Gi, maxGuest: 8Gi}, resources: {}, devices: {autoattachPodInterface: false}}}
+		{call: vmi("large", `{metadata: {name: a}, spec: {domain: {devices: {autoattachPodInterface: false},
+			cpu: {cores: 64, sockets: 3, threads: 1}, memory: {guest: 2Gi}}}}`), allowed: true, patch: born + `
+spec: {architecture: amd64, evictionStrategy: None, domain: {cpu: {cores: 64, sockets: 3, threads: 1, maxSockets: 8,
+  model: host-model}, features: {acpi: {enabled: true}},
+  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 2Gi, maxGuest: 8Gi}, resources: {},
+  devices: {autoattachPodInterface: false}}}
 ` + status("3", "64", `, memory: {guestAtBoot: 2Gi, guestCurrent: 2Gi, guestRequested: 2Gi}`)},
-		{call: vmi("on arm64", `{metadata: {name: a}, spec: {architecture: arm64, domain: {devices: {disks: [{name: d}]}, memory: {guest: 64Mi}}, volumes: [{name: d, containerDisk: {image: i}}]}}`), allowed: true, patch: born + `
-spec: {architecture: arm64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1, model: host-passthrough}, features: {acpi: {enabled: true}},
-  firmware: {uuid: x, bootloader: {efi: {secureBoot: false}}}, machine: {type: virt}, memory: {guest: 64Mi}, resources: {},
-  devices: {interfaces: [{name: default, bridge: {}}], disks: [{name: d, disk: {bus: virtio}}]}}, volumes: [{name: d, containerDisk: {image: i, imagePullPolicy: Always}}]}
+		{call: vmi("on arm64", `{metadata: {name: a}, spec: {architecture: arm64,
+			domain: {devices: {disks: [{name: d}]}, memory: {guest: 64Mi}},
+			volumes: [{name: d, containerDisk: {image: i}}]}}`), allowed: true, patch: born + `
+spec: {architecture: arm64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1,
+  model: host-passthrough}, features: {acpi: {enabled: true}},
+  firmware: {uuid: x, bootloader: {efi: {secureBoot: false}}}, machine: {type: virt}, memory: {guest: 64Mi},
+  resources: {},
+  devices: {interfaces: [{name: default, bridge: {}}], disks: [{name: d, disk: {bus: virtio}}]}},
+  volumes: [{name: d, containerDisk: {image: i, imagePullPolicy: Always}}]}
 ` + status("1", "1", small)},
-		{call: vmi("with devices", `{metadata: {name: a}, spec: {domain: {devices: {watchdog: {name: w}, inputs: [{name: t, bus: "", type: ""}], disks: [{name: d, cdrom: {}}]}, memory: {guest: 64Mi},
-  features: {hyperv: {synictimer: {}}}}, readinessProbe: {exec: {command: [x]}}, volumes: [{name: d, containerDisk: {image: "i:v1"}}, {name: e, emptyDisk: {capacity: 1Gi}}]}}`), allowed: true, patch: born + `
-spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1, maxSockets: 4, model: host-model},
-  features: {acpi: {enabled: true}, hyperv: {synictimer: {enabled: true}, synic: {enabled: true}, vpindex: {enabled: true}}},
-  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {}, devices: {interfaces: [{name: default, bridge: {}}],
+		{call: vmi("with devices",
+			`{metadata: {name: a}, spec: {domain: {devices: {watchdog: {name: w},
+				inputs: [{name: t, bus: "", type: ""}], disks: [{name: d, cdrom: {}}]}, memory: {guest: 64Mi},
+  features: {hyperv: {synictimer: {}}}}, readinessProbe: {exec: {command: [x]}},
+  volumes: [{name: d, containerDisk: {image: "i:v1"}}, {name: e, emptyDisk: {capacity: 1Gi}}]}}`), allowed: true,
+			patch: born + `
+spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1, maxSockets: 4,
+  model: host-model},
+  features: {acpi: {enabled: true}, hyperv: {synictimer: {enabled: true}, synic: {enabled: true},
+  vpindex: {enabled: true}}},
+  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {},
+  devices: {interfaces: [{name: default, bridge: {}}],
   watchdog: {name: w, i6300esb: {action: reset}}, inputs: [{name: t, bus: usb, type: tablet}],
   disks: [{name: d, cdrom: {bus: sata, readonly: true, tray: closed}}, {name: e, disk: {bus: sata}}]}},
-  readinessProbe: {exec: {command: [x]}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3},
-  volumes: [{name: d, containerDisk: {image: "i:v1", imagePullPolicy: IfNotPresent}}, {name: e, emptyDisk: {capacity: 1Gi}}]}
+  readinessProbe: {exec: {command: [x]}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1,
+  failureThreshold: 3},
+  volumes: [{name: d, containerDisk: {image: "i:v1", imagePullPolicy: IfNotPresent}},
+  {name: e, emptyDisk: {capacity: 1Gi}}]}
 ` + status("1", "1", small)},
 		{call: vm("plain", vmPlain), allowed: true, patch: `
 metadata: {name: a, namespace: ns}
-spec: {runStrategy: Halted, template: {metadata: {annotations: {kubevirt.io/pci-topology-version: v3}}, spec: {architecture: amd64,
-  domain: {devices: {}, firmware: {uuid: x, serial: yy}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {}}}}}`},
-		{call: vm("on s390x", `{metadata: {name: a}, spec: {runStrategy: Halted, template: {spec: {architecture: s390x, domain: {devices: {}}}}}}`), allowed: true, patch: `
+spec: {runStrategy: Halted, template: {metadata: {annotations: {kubevirt.io/pci-topology-version: v3}},
+  spec: {architecture: amd64,
+  domain: {devices: {}, firmware: {uuid: x, serial: yy}, machine: {type: q35}, memory: {guest: 64Mi},
+  resources: {}}}}}`},
+		{call: vm("on s390x", `{metadata: {name: a}, spec: {runStrategy: Halted,
+			template: {spec: {architecture: s390x, domain: {devices: {}}}}}}`), allowed: true, patch: `
 metadata: {name: a}
-spec: {runStrategy: Halted, template: {spec: {architecture: s390x, domain: {devices: {}, firmware: {uuid: x, serial: yy}, machine: {type: s390-ccw-virtio}}}}}`},
+spec: {runStrategy: Halted, template: {spec: {architecture: s390x, domain: {devices: {}, firmware: {uuid: x,
+  serial: yy}, machine: {type: s390-ccw-virtio}}}}}`},
 		{call: vm("of an instance type both ways",
-			`{metadata: {name: a}, spec: {runStrategy: Halted, instancetype: {name: x, inferFromVolume: yy}, template: `+template+`}}`), causes: []why{
+			`{metadata: {name: a}, spec: {runStrategy: Halted, instancetype: {name: x, inferFromVolume: yy},
+				template: `+template+`}}`), causes: []why{
 			{notSupported, "spec.instancetype.name",
 				"Name already set, should be cleared before setting inferFromVolume"},
 		}},
@@ -458,17 +499,24 @@ spec: {runStrategy: Halted, template: {spec: {architecture: s390x, domain: {devi
 			message: "unable to infer defaults from volume v as type is not supported"},
 		{call: vm("of an instance type of a download", inferring("", `dataVolume: {name: dv}`)), code: 400,
 			message: "unable to infer defaults from DataVolumeSpec as DataVolumeSource is not supported"},
-		{call: vm("of an instance type of a download, or of none", inferring("inferFromVolumeFailurePolicy: Ignore", `dataVolume: {name: dv}`)), allowed: true, patch: `
+		{call: vm("of an instance type of a download, or of none", inferring("inferFromVolumeFailurePolicy: Ignore",
+			`dataVolume: {name: dv}`)), allowed: true, patch: `
 metadata: {name: a}
-spec: {runStrategy: Halted, dataVolumeTemplates: [{metadata: {name: dv}, spec: {source: {http: {url: u}}, storage: {resources: {}}}}], template: {metadata: {annotations: {kubevirt.io/pci-topology-version: v3}},
-  spec: {architecture: amd64, domain: {devices: {}, firmware: {uuid: x, serial: yy}, machine: {type: q35}, resources: {}}, volumes: [{name: v, dataVolume: {name: dv}}]}}}`},
+spec: {runStrategy: Halted, dataVolumeTemplates: [{metadata: {name: dv}, spec: {source: {http: {url: u}},
+  storage: {resources: {}}}}], template: {metadata: {annotations: {kubevirt.io/pci-topology-version: v3}},
+  spec: {architecture: amd64, domain: {devices: {}, firmware: {uuid: x, serial: yy}, machine: {type: q35},
+  resources: {}}, volumes: [{name: v, dataVolume: {name: dv}}]}}}`},
 		{call: vmi("that a preset was applied to",
 			`{metadata: {name: a, annotations: {virtualmachinepreset.kubevirt.io/p: kubevirt.io/v1}}, spec: {domain: `+
 				`{devices: {}, memory: {guest: 64Mi}}}}`), allowed: true,
-			warning: "kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2.", patch: `
-metadata: {name: a, annotations: {virtualmachinepreset.kubevirt.io/p: kubevirt.io/v1, kubevirt.io/pci-topology-version: v3}, finalizers: [kubevirt.io/foregroundDeleteVirtualMachine]}
-spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1, maxSockets: 4, model: host-model}, features: {acpi: {enabled: true}},
-  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {}, devices: {interfaces: [{name: default, bridge: {}}]}}}
+			warning: "kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2.",
+			patch: `
+metadata: {name: a, annotations: {virtualmachinepreset.kubevirt.io/p: kubevirt.io/v1,
+  kubevirt.io/pci-topology-version: v3}, finalizers: [kubevirt.io/foregroundDeleteVirtualMachine]}
+spec: {architecture: amd64, ` + network + `, domain: {cpu: {cores: 1, sockets: 1, threads: 1, maxSockets: 4,
+  model: host-model}, features: {acpi: {enabled: true}},
+  firmware: {uuid: x}, machine: {type: q35}, memory: {guest: 64Mi}, resources: {},
+  devices: {interfaces: [{name: default, bridge: {}}]}}}
 ` + status("1", "1", small)},
 		{call: vm("of a boolean", `{metadata: {name: a}, spec: {runStrategy: true, template: `+template+`}}`),
 			causes: []why{{"", "", `spec.runStrategy in body must be of type string: "boolean"`}}},

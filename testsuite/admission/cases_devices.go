@@ -12,7 +12,8 @@ func deviceCases() []specCase {
 			{invalid, "F.domain.ioThreadsPolicy", "Invalid IOThreadsPolicy (many)"},
 		}},
 		{name: "a pool of no threads",
-			spec: `{domain: {ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 0}}}`, causes: []why{
+			spec: `{domain: {ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 0}}}`,
+			causes: []why{
 				{invalid, "F.domain.ioThreads.count",
 					"the number of iothreads needs to be set and positive for the dedicated policy"},
 			}},
@@ -49,7 +50,8 @@ func deviceCases() []specCase {
 				{duplicate, "F.domain.devices.gpus[1]", `duplicate claimName/requestName pair "d/e"`},
 			}},
 		{name: "a claim of two kinds",
-			spec: `{resourceClaims: [{name: d, resourceClaimName: x, resourceClaimTemplateName: yy}, {name: d}]}`, causes: []why{
+			spec: `{resourceClaims: [{name: d, resourceClaimName: x, resourceClaimTemplateName: yy}, {name: d}]}`,
+			causes: []why{
 				{invalid, "F.resourceClaims[0]",
 					"at most one of resourceClaimName or resourceClaimTemplateName may be specified"},
 				{duplicate, "F.resourceClaims[1].name", `duplicate resourceClaims name "d"`},
@@ -64,7 +66,8 @@ func deviceCases() []specCase {
 		}},
 		{name: "video without graphics", only: "vm vmirs",
 			spec: `{domain: {devices: {autoattachGraphicsDevice: false, video: {type: vga}}}}`, causes: []why{
-				{invalid, "F.video", "Video configuration is not allowed when autoattachGraphicsDevice is set to false"},
+				{invalid, "F.video",
+					"Video configuration is not allowed when autoattachGraphicsDevice is set to false"},
 			}},
 		{name: "video of another architecture", only: "vmi", spec: `{domain: {devices: {video: {type: qxl}}}}`,
 			causes: []why{
@@ -75,7 +78,8 @@ func deviceCases() []specCase {
 			{invalid, "F.domain.devices.panicDevices[0].model", "invalid PanicDeviceModel(blue)"},
 		}},
 		{name: "panic device on s390x",
-			spec: `{architecture: s390x, domain: {machine: {type: s390-ccw-virtio}, devices: {panicDevices: [{}]}}}`, causes: []why{
+			spec: `{architecture: s390x, domain: {machine: {type: s390-ccw-virtio}, devices: {panicDevices: [{}]}}}`,
+			causes: []why{
 				{invalid, "F.domain.devices.panicDevices",
 					"custom panic devices are not supported on s390x architecture"},
 			}},

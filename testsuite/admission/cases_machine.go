@@ -62,16 +62,16 @@ func machineCases() []specCase {
 			}},
 		{name: "three threads pinned",
 			spec: `{domain: {cpu: {dedicatedCpuPlacement: true, sockets: 1, cores: 1, threads: 3}}}`, causes: []why{
-				{invalid, dedicated, "Not more than two threads must be provided at F.domain.cpu.threads (got 3) when " +
-					"DedicatedCPUPlacement is true"},
+				{invalid, dedicated, "Not more than two threads must be provided at F.domain.cpu.threads (got 3) " +
+					"when DedicatedCPUPlacement is true"},
 			}},
 		{name: "pinned CPUs twice",
 			spec: `{domain: {cpu: {dedicatedCpuPlacement: true, cores: 4, sockets: 1, threads: 1}, resources: ` +
 				`{requests: {cpu: "2"}, limits: {cpu: "2"}}}}`, causes: []why{
 				{
 					invalid, dedicated,
-					"F.domain.resources.requests.cpu or F.domain.resources.limits.cpu must not be provided at the same " +
-						"time with F.domain.cpu.cores when DedicatedCPUPlacement is true ",
+					"F.domain.resources.requests.cpu or F.domain.resources.limits.cpu must not be provided at the " +
+						"same time with F.domain.cpu.cores when DedicatedCPUPlacement is true ",
 				},
 			}},
 		{name: "part of a CPU pinned",
@@ -123,7 +123,8 @@ func machineCases() []specCase {
 					"@ has both EFI and BIOS configured, but they are mutually exclusive."},
 			}},
 		{name: "secure boot without SMM", spec: `{domain: {firmware: {bootloader: {efi: {}}}}}`, causes: []why{
-			{invalid, "F.domain", "@ has EFI SecureBoot enabled. SecureBoot requires SMM, which is currently disabled."},
+			{invalid, "F.domain",
+				"@ has EFI SecureBoot enabled. SecureBoot requires SMM, which is currently disabled."},
 		}},
 		{name: "kernel arguments without a kernel", spec: `{domain: {firmware: {kernelBoot: {kernelArgs: quiet}}}}`,
 			causes: []why{
@@ -131,7 +132,8 @@ func machineCases() []specCase {
 					"kernel arguments cannot be provided without an external kernel"},
 			}},
 		{name: "kernel without an image",
-			spec: `{domain: {firmware: {kernelBoot: {container: {image: "", kernelPath: boot/vmlinuz}}}}}`, causes: []why{
+			spec: `{domain: {firmware: {kernelBoot: {container: {image: "", kernelPath: boot/vmlinuz}}}}}`,
+			causes: []why{
 				{missing, "F.domain.firmware.kernelBoot.container.image",
 					"F.domain.firmware.kernelBoot.container must be defined with an image"},
 				{invalid, "F.domain.firmware.kernelBoot.container.kernelPath",
@@ -164,7 +166,8 @@ func machineCases() []specCase {
 			{invalid, "F.architecture", "unsupported architecture: riscv64"},
 		}},
 		{name: "BIOS on arm64", only: "vmi",
-			spec: `{architecture: arm64, domain: {firmware: {bootloader: {bios: {}}}, cpu: {model: host-model}}}`, causes: []why{
+			spec: `{architecture: arm64, domain: {firmware: {bootloader: {bios: {}}}, cpu: {model: host-model}}}`,
+			causes: []why{
 				{notSupported, "F.domain.firmware.bootloader.bios",
 					"Arm64 does not support bios boot, please change to uefi boot"},
 				{notSupported, "F.domain.cpu.model",

@@ -74,7 +74,8 @@ func networkCases() []specCase {
 				"interface F.domain.devices.interfaces[0].name uses model ne3k that is not supported."},
 		}},
 		{name: "interface of an odd name",
-			spec: `{domain: {devices: {interfaces: [{name: a.b, bridge: {}}]}}, networks: [{name: a.b, pod: {}}]}`, causes: []why{
+			spec: `{domain: {devices: {interfaces: [{name: a.b, bridge: {}}]}}, networks: [{name: a.b, pod: {}}]}`,
+			causes: []why{
 				{invalid, name, "Network interface name can only contain alphabetical characters, numbers, " +
 					"dashes (-) or " +
 					"underscores (_)"},

@@ -4,7 +4,8 @@ package admission
 func podCases() []specCase {
 	const domain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " +
 		"and must start and end with an alphanumeric character " +
-		`(e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+		`(e.g. 'example.com', regex used for validation is ` +
+		`'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 	return []specCase{
 		{name: "subdomain", spec: `{subdomain: A_b}`,
 			causes: []why{{invalid, "F.subdomain",
@@ -61,7 +62,7 @@ func podCases() []specCase {
 						"propagationMethod is in use.",
 				},
 			}},
-		{name: "key for nobody", spec: `{accessCredentials: [{sshPublicKey: {source: {}, propagationMethod: ` +
+		{name: "key without users", spec: `{accessCredentials: [{sshPublicKey: {source: {}, propagationMethod: ` +
 			`{qemuGuestAgent: {users: []}}}}]}`, causes: []why{
 			{
 				invalid, "F.accessCredentials[0].sshPublicKey.propagationMethod.qemuGuestAgent.users",
@@ -97,17 +98,20 @@ func podCases() []specCase {
 			spec: `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: ` +
 				`[{matchExpressions: [{key: a, operator: In}]}]}}}}`, causes: []why{
 				{
-					invalid, "F.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values",
+					invalid, "F.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution." +
+						"nodeSelectorTerms[0].matchExpressions[0].values",
 					"@: Required value: must be specified when `operator` is 'In' or 'NotIn'",
 				},
 			}},
 		{name: "spread of nothing",
-			spec: `{topologySpreadConstraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}`, causes: []why{
+			spec: `{topologySpreadConstraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}`,
+			causes: []why{
 				{invalid, "F.topologySpreadConstraints[0].maxSkew", "@: Invalid value: 0: must be greater than zero"},
 			}},
 		{
 			name: "spread twice", spec: `{topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, ` +
-				`whenUnsatisfiable: DoNotSchedule}, {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}`,
+				`whenUnsatisfiable: DoNotSchedule}, {maxSkew: 2, topologyKey: zone,
+					whenUnsatisfiable: DoNotSchedule}]}`,
 			causes: []why{{
 				invalid, "F.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}",
 				`@: Duplicate value: "{zone, DoNotSchedule}"`,

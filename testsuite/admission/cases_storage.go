@@ -27,7 +27,8 @@ func storageCases() []specCase {
 					"F.domain.devices.disks[1] and F.domain.devices.disks[0] must not have the same Name."},
 			}},
 		{name: "disk of an odd name",
-			spec: `{domain: {devices: {disks: [{name: A_b}]}}, volumes: [{name: A_b, containerDisk: {image: i}}]}`, causes: []why{
+			spec: `{domain: {devices: {disks: [{name: A_b}]}}, volumes: [{name: A_b, containerDisk: {image: i}}]}`,
+			causes: []why{
 				{invalid, "F.domain.devices.disks.domain.devices.disks[0].name", label},
 			}},
 		{name: "disk of two kinds", spec: disk(`disk: {}, cdrom: {}`), causes: []why{
@@ -42,8 +43,8 @@ func storageCases() []specCase {
 				"persistent reservation is not enabled in kubevirt config"},
 		}},
 		{name: "bus", spec: disk(`disk: {bus: nvme}`), causes: []why{
-			{invalid, d + ".disk.bus",
-				"F.domain.devices.disks[0] is set with an unrecognized bus nvme, must be one of: [virtio scsi sata usb]"},
+			{invalid, d + ".disk.bus", "F.domain.devices.disks[0] is set with an unrecognized bus nvme, " +
+				"must be one of: [virtio scsi sata usb]"},
 		}},
 		{name: "ide", spec: disk(`cdrom: {bus: ide}`),
 			causes: []why{{invalid, d + ".cdrom.bus", "IDE bus is not supported"}}},
@@ -116,9 +117,10 @@ func storageCases() []specCase {
 		{name: "secret of no name", spec: volume(`secret: {}`),
 			causes: []why{{invalid, v + ".secret.secretName", "@ is a required field"}}},
 		{name: "two accounts", spec: `{domain: {devices: {disks: [{name: a}, {name: b}]}}, volumes: [{name: a, ` +
-			`serviceAccount: {serviceAccountName: x}}, {name: b, serviceAccount: {serviceAccountName: x}}]}`, causes: []why{
-			{invalid, "F.volumes", "@ must have max one serviceAccount volume set"},
-		}},
+			`serviceAccount: {serviceAccountName: x}}, {name: b, serviceAccount: {serviceAccountName: x}}]}`,
+			causes: []why{
+				{invalid, "F.volumes", "@ must have max one serviceAccount volume set"},
+			}},
 		{name: "host disk", spec: volume(`hostDisk: {path: /data/a.img, type: Disk, capacity: 1Gi}`), causes: []why{
 			{invalid, v, "HostDisk feature gate is not enabled"},
 			{invalid, v + ".hostDisk.capacity",

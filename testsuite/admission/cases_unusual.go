@@ -11,7 +11,8 @@ func unusualCases() []specCase {
 	}
 	return []specCase{
 		{name: "pinned CPUs without memory", only: "vm vmirs",
-			spec: `{domain: {memory: null, cpu: {dedicatedCpuPlacement: true, cores: 1, sockets: 1, threads: 1}}}`, causes: []why{
+			spec: `{domain: {memory: null, cpu: {dedicatedCpuPlacement: true, cores: 1, sockets: 1, threads: 1}}}`,
+			causes: []why{
 				{
 					invalid, "F.domain.resources.limits.memory",
 					"F.domain.resources.requests.memory, F.domain.resources.limits.memory, " +
@@ -23,7 +24,8 @@ func unusualCases() []specCase {
 			{invalid, "F.domain.devices.disks[0].serial",
 				"F.domain.devices.disks[0] must be less than or equal to 256 in length, if specified"},
 		}},
-		{name: "disk bus on arm64", only: "vmi", spec: `{architecture: arm64, domain: {machine: {type: virt}, devices: {disks: [{name: a, disk: {bus: sata}}, {name: b, cdrom: {bus: sata}}]}},
+		{name: "disk bus on arm64", only: "vmi", spec: `{architecture: arm64, domain: {machine: {type: virt},
+			devices: {disks: [{name: a, disk: {bus: sata}}, {name: b, cdrom: {bus: sata}}]}},
 			volumes: [{name: a, containerDisk: {image: i}}, {name: b, containerDisk: {image: i}}]}`, causes: []why{
 			{notSupported, "F.domain.devices.disks[0].disk.bus",
 				"Arm64 not support this disk bus type, please use virtio or scsi"},
@@ -57,15 +59,17 @@ func unusualCases() []specCase {
 					`@: Invalid value: "metadata.uid": not a valid field selector key`},
 			}},
 		{name: "spread over no topology",
-			spec: `{topologySpreadConstraints: [{maxSkew: 1, topologyKey: "", whenUnsatisfiable: DoNotSchedule}]}`, causes: []why{
+			spec: `{topologySpreadConstraints: [{maxSkew: 1, topologyKey: "", whenUnsatisfiable: DoNotSchedule}]}`,
+			causes: []why{
 				{invalid, "F.topologySpreadConstraints[0].topologyKey", "@: Required value: can not be empty"},
 			}},
 		{name: "spread over a topology of two parts too many",
-			spec: `{topologySpreadConstraints: [{maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: DoNotSchedule}]}`, causes: []why{
+			spec: `{topologySpreadConstraints: [{maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: DoNotSchedule}]}`,
+			causes: []why{
 				{
 					invalid, "F.topologySpreadConstraints[0].topologyKey",
-					`@: Invalid value: "a/b/c": a qualified name must consist of alphanumeric characters, '-', '_' or ` +
-						`'.', and must start and end with an alphanumeric character ` +
+					`@: Invalid value: "a/b/c": a qualified name must consist of alphanumeric characters, '-', '_' ` +
+						`or '.', and must start and end with an alphanumeric character ` +
 						`(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is ` +
 						`'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' ` +
 						`(e.g. 'example.com/MyName')`,
@@ -79,7 +83,8 @@ func unusualCases() []specCase {
 						`": name part must be no more than 63 characters`},
 			}},
 		{name: "HTTP probe without the pod's network",
-			spec: `{livenessProbe: {httpGet: {port: 80}}, domain: {devices: {autoattachPodInterface: false}}}`, causes: []why{
+			spec: `{livenessProbe: {httpGet: {port: 80}}, domain: {devices: {autoattachPodInterface: false}}}`,
+			causes: []why{
 				{invalid, "F.livenessProbe.httpGet", "@ is only allowed if the Pod Network is attached"},
 			}},
 		{name: "long search list", spec: `{dnsConfig: {searches: [` + strings.Join([]string{

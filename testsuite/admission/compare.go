@@ -12,10 +12,10 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Outcome is how one answer compares.
+// Outcome is the result of comparing one answer.
 type Outcome int
 
 // Outcomes.
@@ -23,11 +23,11 @@ const (
 	Agrees Outcome = iota
 	Differs
 	NotServed  // virtflow has no such webhook
-	NotRunYet  // KubeVirt accepts it, and virtflow refuses it by name, since it does not run that feature yet
+	NotRunYet  // KubeVirt accepts it, and virtflow refuses it by name, because it does not support that feature yet
 	NoExpected // KubeVirt gave no answer
 )
 
-// notRunYet is what every refusal says that is no rule of KubeVirt's, but a feature that virtflow does not run.
+// notRunYet is part of every refusal that is not a rule of KubeVirt's, but a feature that virtflow does not support.
 const notRunYet = "not supported yet"
 
 // Result is one case with its answer.
@@ -35,13 +35,13 @@ type Result struct {
 	*Record
 	Got      *Answer
 	Outcome  Outcome
-	Verdict  bool // the same: allowed or refused
+	Verdict  bool // both allow, or both refuse
 	Warnings bool
-	// Different says what differs.
+	// Different has what differs.
 	Different string
 }
 
-// Compare judges an answer; nil stands for a path where nothing is served.
+// Compare compares an answer; nil stands for a path that is not served.
 func Compare(r *Record, got *Answer) *Result {
 	want := r.Want()
 	x := &Result{Record: r, Got: got}
@@ -56,7 +56,7 @@ func Compare(r *Record, got *Answer) *Result {
 	x.Verdict = want.Allowed == got.Allowed
 	x.Warnings = slices.Equal(want.Warnings, got.Warnings)
 	switch {
-	case !x.Verdict && want.Allowed && onlyNotRunYet(got):
+	case !x.Verdict && want.Allowed && isOnlyNotRunYet(got):
 		x.Outcome = NotRunYet
 	case !x.Verdict:
 		x.Different = fmt.Sprintf("want %s\n    got  %s", brief(want), brief(got))
@@ -71,7 +71,7 @@ func Compare(r *Record, got *Answer) *Result {
 	return x
 }
 
-func onlyNotRunYet(a *Answer) bool {
+func isOnlyNotRunYet(a *Answer) bool {
 	return len(a.Causes) > 0 && !slices.ContainsFunc(a.Causes, func(c metav1.StatusCause) bool {
 		return !strings.Contains(c.Message, notRunYet)
 	})
@@ -84,7 +84,7 @@ func brief(a *Answer) string {
 	return fmt.Sprintf("%d %s %s", a.Code, a.Message, causes(a))
 }
 
-// causes come in no certain order by KubeVirt.
+// causes returns the causes in sorted order, because KubeVirt's order varies.
 func causes(a *Answer) []string {
 	out := make([]string, len(a.Causes))
 	for i, c := range a.Causes {
@@ -120,7 +120,7 @@ func mutation(r *Record, want, got *Answer) string {
 	return strings.Join(paths, " ")
 }
 
-// mutated is the object after the patch, without what is virtflow's own and without what says nothing.
+// mutated returns the object after the patch, without virtflow's own additions and without empty values.
 func mutated(r *Record, a *Answer) (any, error) {
 	var review struct {
 		Request struct {
@@ -137,7 +137,7 @@ func mutated(r *Record, a *Answer) (any, error) {
 			return nil, fmt.Errorf("reading the patch: %w", err)
 		}
 		for _, op := range ops {
-			if op["op"] == "replace" { // which is done even if there is nothing to be replaced
+			if op["op"] == "replace" { // it is done even if there is nothing to replace
 				op["op"] = "add"
 			}
 		}
@@ -186,7 +186,7 @@ func withoutOwn(object any) {
 	}
 }
 
-// prune leaves out what means the same as nothing: nulls, and empty objects that the Go types always write.
+// prune removes empty values: nulls, and empty objects that the Go types always write.
 func prune(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -23,7 +23,7 @@ import (
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// configurations that change what an instance gets.
+// configurations returns configurations that change an instance's defaults.
 func configurations() map[string]kubevirtv1.KubeVirtConfiguration {
 	stage, external := kubevirtv1.VMRolloutStrategyStage, kubevirtv1.EvictionStrategyExternal
 	return map[string]kubevirtv1.KubeVirtConfiguration{
@@ -40,9 +40,9 @@ func configurations() map[string]kubevirtv1.KubeVirtConfiguration {
 	}
 }
 
-// TestTheSameInstanceHoweverItIsMade: by hand, by a VM or by a replica set, an instance has the same spec and first
-// status.
-func TestTheSameInstanceHoweverItIsMade(t *testing.T) {
+// TestSameInstanceFromEachOwner: an instance has the same spec and first status if it is created by hand, by a VM or by
+// a replica set.
+func TestSameInstanceFromEachOwner(t *testing.T) {
 	specs := instanceSpecs(t)
 	for name, configuration := range configurations() {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,8 @@ func TestTheSameInstanceHoweverItIsMade(t *testing.T) {
 	}
 }
 
-// instanceSpecs are those of the cases, and of the recorded ones where a file of them is named, by the case.
+// instanceSpecs returns the specs of the project's cases, and of the recorded ones if VIRTFLOW_ADMISSION_CASES names a
+// file, by case.
 func instanceSpecs(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	records, err := Cases()
@@ -118,7 +119,7 @@ func instanceSpecs(t *testing.T) map[string]json.RawMessage {
 	return specs
 }
 
-// ways are those by which an instance is made.
+// ways creates instances in each way.
 type ways struct {
 	t        *testing.T
 	settings settings.Settings
@@ -126,7 +127,8 @@ type ways struct {
 	now      time.Time
 }
 
-// spec is one to start from. A VM makes up identities, which an instance that is made by hand has only if it says so.
+// spec returns a case's spec as a starting point. A VM generates identities, which an instance that is created by hand
+// has only if its spec has them.
 func (w *ways) spec(raw json.RawMessage) kubevirtv1.VirtualMachineInstanceSpec {
 	var s kubevirtv1.VirtualMachineInstanceSpec
 	require.NoError(w.t, json.Unmarshal(raw, &s))
@@ -137,7 +139,7 @@ func (w *ways) spec(raw json.RawMessage) kubevirtv1.VirtualMachineInstanceSpec {
 	return s
 }
 
-// byHand is nil where the webhook refuses.
+// byHand returns the instance, or nil if the webhook refuses it.
 func (w *ways) byHand(raw json.RawMessage) *kubevirtv1.VirtualMachineInstance {
 	vmi := &kubevirtv1.VirtualMachineInstance{Spec: w.spec(raw)}
 	return admitted(w, virtadmission.PathMutateVMI, "virtualmachineinstances", vmi)
@@ -167,7 +169,7 @@ func (w *ways) bySet(raw json.RawMessage) (*kubevirtv1.VirtualMachineInstance, e
 	return instance.NewReplica(set, 1, w.settings, instance.Request{Now: w.now})
 }
 
-// admitted is an object as a webhook changes it when it is created, or nil where it refuses.
+// admitted returns an object as a webhook changes it at its creation, or nil if it is refused.
 func admitted[T any](w *ways, path, resource string, object *T) *T {
 	w.t.Helper()
 	raw, err := json.Marshal(object)
@@ -199,8 +201,8 @@ func admitted[T any](w *ways, path, resource string, object *T) *T {
 	return out
 }
 
-// canonical is the spec and the first status of an instance. What virtflow itself makes has its first condition and its
-// revision at once, and a webhook's answer has lost the time zone.
+// canonical returns the spec and the first status of an instance. An instance of a VM or set has its first condition
+// and its revision at once, and a webhook's answer has lost the time zone.
 func canonical(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance) string {
 	t.Helper()
 	vmi.Status.Conditions, vmi.Status.VirtualMachineRevisionName = nil, ""

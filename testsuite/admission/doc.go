@@ -2,9 +2,9 @@
 // certificate, posts admission reviews at the paths that the API server posts to, and counts how many answers agree
 // with those that KubeVirt v1.9.0 gives.
 //
-//	endpoint.go   the endpoint, and how it is asked
+//	endpoint.go   the endpoint, and posting to it
 //	record.go     a case: a request and the answer to expect; files of recorded ones
-//	compare.go    what agreement is
+//	compare.go    comparing answers
 //	table.go      the figures, by kind
 //	cases*.go     the project's own cases
 //
@@ -12,7 +12,7 @@
 // names one: JSON lines, gzipped or not, one record a line, as type Record has them. VIRTFLOW_ADMISSION_LIST=N lists up
 // to N disagreements.
 //
-// An answer that virtflow means to differ in is counted apart, never as agreement: kinds that it does not serve, and
-// requests that KubeVirt would accept and that are refused by name because virtflow does not run that feature yet. The
-// annotations of who asked, and virtflow's own finalizer, are left out of the comparison.
+// An intended difference is counted apart, never as agreement: kinds that virtflow does not serve, and requests that
+// KubeVirt would accept and that are refused by name because virtflow does not support that feature yet. The
+// annotations with the actor, and virtflow's own finalizer, are left out of the comparison.
 package admission

@@ -43,11 +43,11 @@ type Endpoint struct {
 	Client *http.Client
 }
 
-// Start serves the webhooks until the test ends, with a certificate of the project's own CA, which the client trusts
-// and nothing else.
+// Start serves the webhooks until the test ends, with a certificate of the project's own CA, which is the only one that
+// the client trusts.
 func Start(t testing.TB, o virtadmission.Options) *Endpoint {
 	t.Helper()
-	ctrl.SetLogger(logr.Discard()) // what the library says of bad requests is of no interest here
+	ctrl.SetLogger(logr.Discard()) // the library's log of bad requests is not needed
 	c := fake.NewClientBuilder().WithObjects(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "certificate"}},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
@@ -116,7 +116,7 @@ func post(c *http.Client, url, contentType string, body io.Reader) (int, []byte,
 	return resp.StatusCode, raw, nil
 }
 
-// Ask posts an AdmissionReview. The answer is nil where nothing is served at that path.
+// Ask posts an AdmissionReview. The answer is nil if the path is not served.
 func (e *Endpoint) Ask(path string, review []byte) (*Answer, error) {
 	status, raw, err := e.Post(path, "application/json", bytes.NewReader(review))
 	switch {

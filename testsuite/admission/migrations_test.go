@@ -18,8 +18,8 @@ import (
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// TestRecordedMigrations compares what depends on other objects: with the instance that each of these cases is about,
-// and where it says so with another migration of that.
+// TestRecordedMigrations compares the cases that depend on other objects: with the instance of the case, and, if the
+// case has one, another migration of it.
 func TestRecordedMigrations(t *testing.T) {
 	name := os.Getenv("VIRTFLOW_ADMISSION_CASES")
 	if name == "" {

@@ -5,10 +5,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/virtflow/virtflow/testsuite/recorded"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// Answer is what a webhook says.
+// Answer is a webhook's response.
 type Answer struct {
 	Allowed  bool                 `json:"allowed"`
 	Code     int32                `json:"code,omitempty"`
@@ -17,7 +17,7 @@ type Answer struct {
 	Causes   []metav1.StatusCause `json:"causes,omitempty"`
 	Warnings []string             `json:"warnings,omitempty"`
 	Patch    json.RawMessage      `json:"patch,omitempty"`
-	// Panic says that KubeVirt gave no answer, since it broke.
+	// Panic is KubeVirt's panic, where it gave no answer.
 	Panic string `json:"panic,omitempty"`
 }
 
@@ -29,18 +29,18 @@ type Record struct {
 	Path      string `json:"path"`
 	Resource  string `json:"resource"`
 	Operation string `json:"operation"`
-	// Nondeterministic are paths of the mutated object that are random, or times.
+	// Nondeterministic are paths of the mutated object with random values or times.
 	Nondeterministic []string        `json:"nondeterministic"`
 	Request          json.RawMessage `json:"request"` // an AdmissionReview
 	Response         *Answer         `json:"response"`
-	// Config is a merge patch to the configuration that Response was given with.
+	// Config is a merge patch to the configuration with which Response was recorded.
 	Config json.RawMessage `json:"config"`
-	// DefaultResponse is the answer of a cluster with default configuration and no objects, where Response is that of
-	// another one.
+	// DefaultResponse is the answer of a cluster with default configuration and no objects, if Response is that of
+	// another cluster.
 	DefaultResponse *Answer `json:"default_response"`
 }
 
-// Want is the answer of a new cluster.
+// Want returns the answer of a new cluster.
 func (r *Record) Want() *Answer {
 	if r.DefaultResponse != nil {
 		return r.DefaultResponse
@@ -49,4 +49,4 @@ func (r *Record) Want() *Answer {
 }
 
 // Read reads a file of records.
-func Read(name string) ([]*Record, error) { return recorded.Read[Record](name) }
+func Read(name string) ([]*Record, error) { return suite.ReadRecorded[Record](name) }

@@ -11,10 +11,10 @@ import (
 
 	virtadmission "github.com/virtflow/virtflow/api/admission"
 	"github.com/virtflow/virtflow/internal/defaults"
-	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// newCluster is one that nobody has configured, and where KubeVirt's own accounts are virtflow's.
+// newCluster returns options with default configuration, where virtflow's accounts stand for KubeVirt's.
 func newCluster() virtadmission.Options {
 	return virtadmission.Options{
 		Cluster: func(context.Context) (defaults.Cluster, error) {
@@ -64,7 +64,7 @@ func agreement(results []*Result) float64 {
 	return float64(agree) / float64(max(of, 1))
 }
 
-// TestOwnCases: each of them agrees, or is accepted by KubeVirt and refused here by name.
+// TestOwnCases: each case agrees, or is accepted by KubeVirt and refused here by name.
 func TestOwnCases(t *testing.T) {
 	records, err := Cases()
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestOwnCases(t *testing.T) {
 		known[r.ID] = true
 	}
 	results := run(t, Start(t, newCluster()), records)
-	figures.Print(t, "%s", Table("virtflow's own cases", results))
+	suite.PrintFigures(t, "%s", Table("virtflow's own cases", results))
 	require.Empty(t, Disagreements(results, len(results)))
 	for _, r := range results {
 		require.Contains(t, []Outcome{Agrees, NotRunYet}, r.Outcome, r.ID)
@@ -82,8 +82,8 @@ func TestOwnCases(t *testing.T) {
 	}
 }
 
-// What has been reached, as shares: recorded cases that are compared and agree in full, and those of all that are
-// refused by name, since what they ask for does not run yet.
+// Figures that must not shrink: the part of recorded cases that are compared and agree in full, and the part of all
+// cases that are refused by name because virtflow does not support their feature yet.
 const (
 	leastShare     = 0.99
 	mostUnfinished = 0.05
@@ -108,7 +108,7 @@ func TestRecordedCases(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, records)
 	results := run(t, Start(t, newCluster()), records)
-	figures.Print(t, "%s", Table("recorded", results))
+	suite.PrintFigures(t, "%s", Table("recorded", results))
 	if l := list(results); l != "" {
 		fmt.Println(l)
 	}

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-type count struct{ same, of int }
+type count struct{ same, total int }
 
 func (s *count) add(same bool) {
-	s.of++
+	s.total++
 	if same {
 		s.same++
 	}
 }
 
 func (s count) String() string {
-	if s.of == 0 {
+	if s.total == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%d/%d", s.same, s.of)
+	return fmt.Sprintf("%d/%d", s.same, s.total)
 }
 
 type row struct {
@@ -59,8 +59,9 @@ func (r *row) count(x *Result) {
 	}
 }
 
-// Table writes the figures of a set of results, by kind. Denials agree in code, message, and every cause's reason,
-// message and field; mutations in the whole object; allows say little, since who allows everything has them all.
+// Table returns the figures of a set of results, by kind. Denials agree in code, message, and every cause's reason,
+// message and field; mutations in the whole object; allowed cases prove little, because a webhook that allows
+// everything has them all.
 func Table(title string, results []*Result) string {
 	rows, total := map[string]*row{}, &row{}
 	for _, x := range results {
@@ -79,8 +80,8 @@ func Table(title string, results []*Result) string {
 			r.verdicts, r.denials, r.mutations, r.allows, r.warned, r.full)
 	}
 	percent := 0.0
-	if total.full.of > 0 {
-		percent = 100 * float64(total.full.same) / float64(total.full.of)
+	if total.full.total > 0 {
+		percent = 100 * float64(total.full.same) / float64(total.full.total)
 	}
 	fmt.Fprintf(&b, "admission, %s: %d cases over HTTPS, %d apart as not served, %d apart as not run yet; of the "+
 		"rest %s agree with KubeVirt in full (%.1f %%)",
@@ -95,7 +96,7 @@ func Table(title string, results []*Result) string {
 	return b.String()
 }
 
-// Disagreements lists up to limit of them.
+// Disagreements lists up to limit disagreements.
 func Disagreements(results []*Result, limit int) string {
 	var b strings.Builder
 	left := 0

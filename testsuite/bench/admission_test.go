@@ -15,9 +15,9 @@ import (
 	"github.com/virtflow/virtflow/testsuite/admission"
 )
 
-// BenchmarkAdmission posts reviews of a VM and of an instance, each filled in and checked, over HTTPS on loopback. It
-// reports the 99th percentile of the time of one request, and the processor time of a request: client and server, since
-// both are in this process.
+// BenchmarkAdmission posts reviews of a VM and of an instance, each to be defaulted and validated, over HTTPS on
+// loopback. It reports the 99th percentile of the duration of a request, and its processor time: of client and server,
+// since both are in this process.
 func BenchmarkAdmission(b *testing.B) {
 	records, err := admission.Cases()
 	require.NoError(b, err)

@@ -21,17 +21,16 @@ import (
 // memory is how much of a guest's memory is moved for one figure, in bytes.
 const memory = 256 << 20
 
-// network is what a network of 1 Gbit/s brings, in bytes a second.
+// network is the rate of a 1 Gbit/s network, in bytes a second.
 const network = 1e9 / 8
 
 // BenchmarkMigrationStream moves a guest's memory as a migration does: QEMU's Unix socket, the source's node worker,
-// TCP over loopback, the target's node worker, the other QEMU's Unix socket. That with and without TLS, beside TCP over
-// loopback from one to the other directly, as QEMUs without node workers would do it. The three take turns, and all
-// parties of each share this machine's cores. So a ratio of rates says what all of it costs, and is as far below 1 as
-// loopback is faster than a network: between two machines each has half of the parties, and the network its own rate.
-// The processor time of all parties, for each byte, does not depend on what else the machine does. What remains of the
-// rate with TLS on a network is measured as well, with a target that takes no more than such a one brings. It prints
-// rows for docs/performance.md.
+// TCP over loopback, the target's node worker, the other QEMU's Unix socket. It does so with and without TLS, and over
+// TCP directly, as QEMUs without node workers would. The three alternate, and all parties of each share this machine's
+// cores. So a ratio of rates has the cost of all of it, and is below 1 as far as loopback is faster than a network: on
+// two machines each has half of the parties, and the network has its own rate. The processor time of all parties for
+// each byte does not depend on the machine's other load. The rate with TLS on a network is measured as well, with a
+// target that reads at such a network's rate. It prints rows for docs/performance.md.
 func BenchmarkMigrationStream(b *testing.B) {
 	var secured, open, plain, limited, limitedPlain spent
 	for b.Loop() {
@@ -64,7 +63,7 @@ func BenchmarkMigrationStream(b *testing.B) {
 	fmt.Printf("\n| stream | rate | of plain TCP | processor time for each MB |\n|---|---|---|---|\n%s", rows.String())
 }
 
-// spent is what transfers took, on the clock and of all processors.
+// spent has the wall-clock time and the processor time of transfers.
 type spent struct{ time, processor time.Duration }
 
 func (s *spent) add(b *testing.B, transfer func() time.Duration) {
@@ -82,7 +81,7 @@ func processorTime(b *testing.B) time.Duration {
 // ends of a connection.
 type ends struct{ a, b migration.Stream }
 
-// relayed moves memory through two node workers that are connected so.
+// relayed moves memory through two node workers with this connection.
 func relayed(b *testing.B, connect func(*testing.B) ends, most float64) time.Duration {
 	source, target, between := connected(b, "unix"), connected(b, "unix"), connect(b)
 	ended := make(chan error, 2)
@@ -93,8 +92,7 @@ func relayed(b *testing.B, connect func(*testing.B) ends, most float64) time.Dur
 	return took
 }
 
-// move writes at one end and reads at the other, until that end's end, and no faster than so many bytes a second (0: as
-// fast as it can).
+// move writes at one end and reads at the other until the end, at most at this rate in bytes a second (0: unlimited).
 func move(b *testing.B, e ends, most float64) time.Duration {
 	begun := time.Now()
 	go func() {

@@ -19,7 +19,7 @@ import (
 const (
 	perSecond, measuredFor = 100, 20 * time.Second // requests a second
 	vmisKnown              = 5000
-	// usersAtOnce ask at a time while every VMI is asked about.
+	// usersAtOnce is the number of concurrent users while every VMI gets a request.
 	usersAtOnce = 8
 )
 
@@ -32,14 +32,15 @@ func record(b *testing.B, id string) *admission.Record {
 	return all[i]
 }
 
-// BenchmarkProcess is about the api-server's real program. Its memory is what the kernel says.
+// BenchmarkProcess measures the api-server's real program. Its memory is the kernel's figure.
 func BenchmarkProcess(b *testing.B) {
 	p := startProcess(b)
 	b.Run("admission at 100 a second", p.atARate)
 	b.Run("5000 VMIs", p.manyKnown)
 }
 
-// atARate asks when it is time to, whether or not the answer before has come: what a request waits for others counts.
+// atARate posts at fixed times, whether or not the earlier answer has come: the time that a request waits for others
+// counts.
 func (p *process) atARate(b *testing.B) {
 	var reviews []*admission.Record
 	for _, id := range []string{"mutated vm plain", "mutated vmi plain", "vmi plain", "vm disk of no volume"} {
@@ -76,7 +77,7 @@ func (p *process) atARate(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// manyKnown has each of many VMIs filled in, checked, and asked about by a user.
+// manyKnown lets each of many VMIs be defaulted, validated, and requested by a user.
 func (p *process) manyKnown(b *testing.B) {
 	mutate, validate := record(b, "mutated vmi plain"), record(b, "vmi plain")
 	var review struct {

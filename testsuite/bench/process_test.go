@@ -34,12 +34,12 @@ const (
 	startTime = time.Minute
 )
 
-// process is the api-server's program as it is deployed, in front of a Kubernetes API server in memory.
+// process is the deployed api-server program, with a Kubernetes API server in memory.
 type process struct {
 	pid  int
 	url  string
 	kube *kube.Server
-	// webhooks is a client as Kubernetes' API server is one, proxy one with the certificate of the front proxy.
+	// webhooks is a client like Kubernetes' API server, proxy one with the certificate of the front proxy.
 	webhooks, proxy *http.Client
 }
 
@@ -83,7 +83,8 @@ func startProcess(b testing.TB) *process {
 	defer log.Close()
 	run := exec.Command(program, "--kubeconfig", config, "--namespace", own, "--port", strconv.Itoa(port),
 		"--metrics-address", fmt.Sprintf("127.0.0.1:%d", health),
-		"--temporal-address", fmt.Sprintf("127.0.0.1:%d", freePort(b)), "--temporal-namespace", "virtflow")
+		"--temporal-address", fmt.Sprintf("127.0.0.1:%d", freePort(b)), "--temporal-namespace", "virtflow",
+		"--temporal-plaintext")
 	run.Stdout, run.Stderr = log, log
 	require.NoError(b, run.Start())
 	b.Cleanup(func() { _ = run.Process.Kill(); _ = run.Wait() })
@@ -139,7 +140,7 @@ func (p *process) post(path string, review []byte) error {
 	return err
 }
 
-// ask is a user's request for a subresource, and its code.
+// ask sends a user's request for a subresource, and returns its code.
 func (p *process) ask(path string) (int, error) {
 	r, err := http.NewRequest(http.MethodGet, p.url+path, nil)
 	if err != nil {
@@ -156,7 +157,7 @@ func (p *process) ask(path string) (int, error) {
 	return a.StatusCode, err
 }
 
-// memory is what the process has resident, now and at most so far, in MB of 10⁶ bytes.
+// memory returns the resident memory of the process, now and its peak, in MB of 10⁶ bytes.
 func (p *process) memory(b testing.TB) (now, most float64) {
 	b.Helper()
 	proc, err := procfs.NewProc(p.pid)
@@ -166,7 +167,7 @@ func (p *process) memory(b testing.TB) (now, most float64) {
 	return float64(status.VmRSS) / 1e6, float64(status.VmHWM) / 1e6
 }
 
-// cpu is the processor time that the process has spent so far.
+// cpu returns the processor time of the process so far.
 func (p *process) cpu(b testing.TB) time.Duration {
 	b.Helper()
 	proc, err := procfs.NewProc(p.pid)
@@ -176,8 +177,8 @@ func (p *process) cpu(b testing.TB) time.Duration {
 	return time.Duration(stat.CPUTime() * float64(time.Second))
 }
 
-// cluster adds to the API server in memory what only this process asks for: discovery, its own webhook configurations
-// and APIServices, and rights, which everybody has.
+// cluster adds to the API server in memory what only this process calls: discovery, its own webhook configurations and
+// APIServices, EndpointSlices, of which there are none, and access reviews, which permit everything.
 type cluster struct{ kube *kube.Server }
 
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -185,14 +186,14 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 			GroupVersion: apiVersion, APIResources: resources}
 	}
-	const registration, services, authorization, kubevirt = "admissionregistration.k8s.io/v1",
-		"apiregistration.k8s.io/v1", "authorization.k8s.io/v1", "kubevirt.io/v1"
+	const registration, services, authorization, discovery, kubevirt = "admissionregistration.k8s.io/v1",
+		"apiregistration.k8s.io/v1", "authorization.k8s.io/v1", "discovery.k8s.io/v1", "kubevirt.io/v1"
 	switch path := strings.TrimSuffix(r.URL.Path, "/"); path {
 	case "/api":
 		answer(w, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
 	case "/apis":
 		groups := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-		for _, g := range []string{registration, services, authorization, kubevirt} {
+		for _, g := range []string{registration, services, authorization, discovery, kubevirt} {
 			name, version, _ := strings.Cut(g, "/")
 			v := metav1.GroupVersionForDiscovery{GroupVersion: g, Version: version}
 			groups.Groups = append(groups.Groups,
@@ -211,6 +212,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, list(services, metav1.APIResource{Name: "apiservices", Kind: "APIService"}))
 	case "/apis/" + authorization:
 		answer(w, list(authorization, metav1.APIResource{Name: "subjectaccessreviews", Kind: "SubjectAccessReview"}))
+	case "/apis/" + discovery:
+		answer(w, list(discovery, metav1.APIResource{Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true}))
 	case "/apis/" + kubevirt:
 		answer(w, list(kubevirt, metav1.APIResource{Name: "kubevirts", Kind: "KubeVirt", Namespaced: true},
 			metav1.APIResource{Name: "virtualmachines", Kind: "VirtualMachine", Namespaced: true},
@@ -227,6 +230,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			{registration, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", []string{"virtflow"}},
 			{services, "apiservices", "APIService",
 				[]string{"v1.subresources.kubevirt.io", "v1alpha3.subresources.kubevirt.io"}},
+			{discovery, "namespaces/default/endpointslices", "EndpointSlice", nil},
 		} {
 			if rest, ok := strings.CutPrefix(path, "/apis/"+f.version+"/"+f.resource); ok {
 				f.serve(w, r, strings.TrimPrefix(rest, "/"))

@@ -13,12 +13,12 @@ import (
 	"github.com/virtflow/virtflow/testsuite/chain"
 )
 
-// transfer is what is moved for one figure, in bytes.
+// transfer is how much is moved for one figure, in bytes.
 const transfer = 64 << 20
 
 // BenchmarkConsole moves a console's bytes from QEMU's socket through launcher, node worker and API server to a client,
-// each a party of its own with its own connection, two of them TLS; and directly from the same kind of socket. All of
-// them share this machine's cores.
+// each with its own connection, two of them with TLS; and directly from the same kind of socket. All of them share this
+// machine's cores.
 func BenchmarkConsole(b *testing.B) {
 	c := chain.New(b, chain.Options{})
 	var through, direct time.Duration
@@ -81,8 +81,8 @@ func fill(guest net.Conn) {
 	}
 }
 
-// BenchmarkFirstByte is the time from a client's request to the first byte of a console, connections and their
-// certificates included.
+// BenchmarkFirstByte measures the time from a client's request to the first byte of a console, including connections
+// and TLS handshakes.
 func BenchmarkFirstByte(b *testing.B) {
 	c := chain.New(b, chain.Options{})
 	for b.Loop() {

@@ -28,6 +28,7 @@ import (
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams"
 	"github.com/virtflow/virtflow/api/subresources/streams/plain"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/certificates"
 	"github.com/virtflow/virtflow/launcher/agent"
 	"github.com/virtflow/virtflow/launcher/attach"
@@ -37,7 +38,6 @@ import (
 	"github.com/virtflow/virtflow/workers/node/access"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Names of the one guest.
@@ -49,29 +49,31 @@ const (
 	Pod       = "3f2a9c1e-0b5d-4c6e-8f70-112233445566" // UID
 )
 
-// Options say how the chain differs from the usual one.
+// Options configure a chain.
 type Options struct {
 	Access  access.Bounds
 	Streams streams.Bounds
-	// Objects replace the VMI; nil: one that runs, with everything.
+	// Origins are those of streams.Options; nil: its default.
+	Origins []string
+	// Objects replace the VMI; nil: a running VMI with everything.
 	Objects []client.Object
-	// Agent answers for the guest's agent; nil: nobody does.
+	// Agent answers for the guest's agent; nil: there is none.
 	Agent func(command string) (string, error)
-	// Picture is what a screenshot shows.
+	// Picture is the content of a screenshot.
 	Picture []byte
-	// Guest is where ports of the guest lead to.
+	// Guest dials ports of the guest.
 	Guest func(network string, port uint16) (net.Conn, error)
 	// Owner of the pod; "": the VMI.
 	Owner string
 }
 
-// Chain is one that works.
+// Chain is a complete path from a client to a guest's devices.
 type Chain struct {
 	// URL of the API server.
 	URL string
-	// Serial and VNC have what QEMU accepts at its sockets.
+	// Serial and VNC receive the connections that QEMU accepts at its sockets.
 	Serial, VNC chan net.Conn
-	// USB have what is accepted at the two ports for callers' USB devices.
+	// USB receive the connections that are accepted at the two ports for users' USB devices.
 	USB [2]chan net.Conn
 	// AccessAddress is the node worker's, Certificates are those of its clients.
 	AccessAddress string
@@ -83,7 +85,7 @@ type Chain struct {
 	dialer  *websocket.Dialer
 }
 
-// Running is the VMI of the chain.
+// Running returns the VMI of the chain.
 func Running() *kubevirtv1.VirtualMachineInstance {
 	return &kubevirtv1.VirtualMachineInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Name, UID: VMI},
@@ -96,7 +98,7 @@ func Running() *kubevirtv1.VirtualMachineInstance {
 	}
 }
 
-// New makes a chain that ends with the test.
+// New returns a chain that ends with the test.
 func New(t testing.TB, o Options) *Chain {
 	t.Helper()
 	c := &Chain{}
@@ -146,7 +148,7 @@ func Mount(t testing.TB, c client.Client, name types.NamespacedName) string {
 func (c *Chain) launcher(t testing.TB, o *Options) launchertest.Node {
 	kubelet := launchertest.NewNode(t)
 	socket := kubelet.AddPod(t, Pod)
-	// A socket's path is short; the link is on the launcher's side, where the pod has a short path, too.
+	// A socket's path must be short; the link is on the launcher's side, whose own path in the pod is short, too.
 	short, err := os.MkdirTemp("", "vf")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(short) })
@@ -174,7 +176,7 @@ func (c *Chain) launcher(t testing.TB, o *Options) launchertest.Node {
 	return kubelet
 }
 
-// device is a socket of QEMU's, which takes one client after the other.
+// device is a socket of QEMU's, which accepts one client after the other.
 func device(t testing.TB, path string) chan net.Conn {
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
@@ -206,7 +208,7 @@ func (s screen) Screenshot(_ context.Context, to io.Writer) error {
 	return err
 }
 
-// reached is a launcher whose guest is where the test says.
+// reached is a launcher with the test's Dial function for its guest.
 type reached struct {
 	*launchers.Launcher
 	guest func(network string, port uint16) (net.Conn, error)
@@ -214,7 +216,7 @@ type reached struct {
 
 func (r reached) DialGuest(_ context.Context, network string, port uint16) (net.Conn, error) {
 	if r.guest == nil {
-		return nil, errors.New("dialing VM: nobody is there")
+		return nil, errors.New("dialing VM: no guest listens")
 	}
 	return r.guest(network, port)
 }
@@ -252,6 +254,7 @@ func (c *Chain) nodeWorker(t testing.TB, o *Options, kubelet launchertest.Node, 
 func (c *Chain) api(t testing.TB, o *Options, port int) {
 	c.Streams = streams.New(streams.Options{
 		Log: zerolog.Nop(), Lookup: subresources.Lookup{Reader: c.Cluster}, Bounds: o.Streams,
+		Origins: o.Origins,
 		Nodes: &streams.Nodes{Reader: c.Cluster, Namespace: "virtflow", Label: "virtflow-node-worker",
 			Client: c.Certificates.Client, Port: port},
 	})
@@ -263,7 +266,7 @@ func (c *Chain) api(t testing.TB, o *Options, port int) {
 		"vmi/guestosinfo": h.GuestOSInfo, "vmi/userlist": h.UserList, "vmi/filesystemlist": h.FilesystemList,
 	}
 	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// /NAME/KIND/SUBRESOURCE/REST… by USER: the routing and the rights are the business of package subresources.
+		// /NAME/KIND/SUBRESOURCE/REST… by USER: package subresources does the routing and authorisation.
 		parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		request := &subresources.Request{
 			Request: r, User: subresources.User{Name: r.Header.Get("User")}, Namespace: Namespace, Name: parts[0],
@@ -284,11 +287,17 @@ func (c *Chain) api(t testing.TB, o *Options, port int) {
 			TLSClientConfig.RootCAs}, Subprotocols: []string{plain.Subprotocol}}
 }
 
-// Dial opens a stream, as KubeVirt's client does. When it is refused there is no connection, but the answer's code and
-// text.
+// Dial opens a stream, as KubeVirt's client does. For a refusal it returns the answer's code and text instead of a
+// connection.
 func (c *Chain) Dial(t testing.TB, path, user string) (conn *websocket.Conn, code int, text string) {
 	t.Helper()
-	conn, answer, err := c.dialer.Dial("wss"+strings.TrimPrefix(c.URL, "https")+path, http.Header{"User": {user}})
+	return c.DialWith(t, path, http.Header{"User": {user}})
+}
+
+// DialWith is Dial with further headers.
+func (c *Chain) DialWith(t testing.TB, path string, header http.Header) (conn *websocket.Conn, code int, text string) {
+	t.Helper()
+	conn, answer, err := c.dialer.Dial("wss"+strings.TrimPrefix(c.URL, "https")+path, header)
 	if err == nil {
 		return conn, answer.StatusCode, ""
 	}
@@ -299,13 +308,13 @@ func (c *Chain) Dial(t testing.TB, path, user string) (conn *websocket.Conn, cod
 	return nil, answer.StatusCode, string(b)
 }
 
-// Get asks for something that is no stream, and returns code and body.
+// Get sends a request that opens no stream, and returns code and body.
 func (c *Chain) Get(t testing.TB, path string) (code int, contentType, body string) {
 	t.Helper()
 	return c.GetWith(t, path, http.Header{})
 }
 
-// GetWith is Get with headers of the caller's.
+// GetWith is Get with further headers.
 func (c *Chain) GetWith(t testing.TB, path string, header http.Header) (code int, contentType, body string) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: c.dialer.TLSClientConfig, DisableKeepAlives: true}

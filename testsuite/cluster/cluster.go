@@ -21,45 +21,46 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	activities "github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/crdwatch"
 	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/testsuite/offline"
 	"github.com/virtflow/virtflow/workers/control"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Names of what there is.
+// Names of the objects.
 const (
 	Namespace = "default"
 	Name      = "web"
 	NodeName  = "node1"
 )
 
-// Cluster is all that one workflow meets. Its fields are for the test alone while the workflow waits.
+// Cluster is everything outside one workflow. Tests may use its fields only while the workflow waits.
 type Cluster struct {
 	Kube *kube.Server
-	// Calls are the activities that were run, in order. Events are those that the workflow has asked for.
+	// Calls are the activities that were run, in order. Events are those that the workflow has requested.
 	Calls  []string
 	Events []contract.Event
-	// VMStatus, VMIStatus and SetStatus are what was written last.
+	// VMStatus, VMIStatus and SetStatus were written last.
 	VMStatus  *contract.VMStatus
 	VMIStatus *contract.VMIStatus
 	SetStatus *contract.ReplicaSetStatus
-	// Domain is the guest's, nil where there is none; DomainsStarted counts them; Operations were done to them.
+	// Domain is the guest's domain, or nil; DomainsStarted counts domains; Operations were carried out on them.
 	Domain         *contract.DomainObservation
 	DomainsStarted int
 	Operations     []contract.Operation
-	// Fail is asked before each activity: an error fails it without effect. Lose is asked after it: an error is
-	// answered in place of what was done.
+	// Fail is called before each activity: its error fails the activity without an effect. Lose is called afterwards:
+	// its error replaces the answer.
 	Fail, Lose func(activity string) error
-	// Deliver takes what crdwatch sends, in place of the workflow.
+	// Deliver receives what crdwatch sends, in place of the workflow.
 	Deliver func(signal string, payload any)
-	// Boots makes each new instance run after that time; nil: the test does it. Ends is how long one takes to go.
+	// Boots makes each new instance run after that time; nil: the test does. Ends is how long an instance takes to be
+	// gone.
 	Boots func(ordinal int) time.Duration
 	Ends  time.Duration
-	// Most is the highest number of instances that were there at once.
+	// Most is the highest number of instances at one time.
 	Most int
 
 	t        testing.TB
@@ -73,7 +74,7 @@ type Cluster struct {
 	unseen   bool
 }
 
-// New makes one without objects but the node, for the workflow of that ID, which runs in that environment.
+// New returns a cluster with one node, for the workflow of that ID, which runs in that environment.
 func New(t testing.TB, workflow string, env *testsuite.TestWorkflowEnvironment) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, workflow: workflow, env: env, Ends: time.Second}
@@ -98,7 +99,7 @@ func New(t testing.TB, workflow string, env *testsuite.TestWorkflowEnvironment) 
 	return c
 }
 
-// Use lets another run of the workflow go on in another environment.
+// Use lets another run of the workflow continue in another environment.
 func (c *Cluster) Use(env *testsuite.TestWorkflowEnvironment) {
 	c.env = env
 	control.RegisterActivities(c, c.real)
@@ -117,7 +118,7 @@ func (c *Cluster) RegisterDynamicActivity(any, activity.DynamicRegisterOptions) 
 	panic("there are no dynamic activities")
 }
 
-// RegisterActivityWithOptions registers an activity that Fail and Lose are asked about.
+// RegisterActivityWithOptions registers an activity for which Fail and Lose are called.
 func (c *Cluster) RegisterActivityWithOptions(f any, o activity.RegisterOptions) {
 	v := reflect.ValueOf(f)
 	last := v.Type().NumOut() - 1 // the error; most have a result before it
@@ -151,7 +152,7 @@ func (c *Cluster) RegisterActivityWithOptions(f any, o activity.RegisterOptions)
 	c.env.RegisterActivityWithOptions(asked.Interface(), o)
 }
 
-// note keeps what the workflow wrote.
+// note stores what the workflow wrote.
 func (c *Cluster) note(in, out any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +180,7 @@ func (c *Cluster) note(in, out any) {
 	}
 }
 
-// Count says how often an activity was run.
+// Count returns how often an activity was run.
 func (c *Cluster) Count(name string) int {
 	n := 0
 	for _, called := range c.Calls {
@@ -190,7 +191,7 @@ func (c *Cluster) Count(name string) int {
 	return n
 }
 
-// Conflicts makes every write of a resource meet a conflict, or no more.
+// Conflicts makes every write of a resource fail with a conflict, or stops doing so.
 func (c *Cluster) Conflicts(resource string, on bool) {
 	if !on {
 		c.Kube.Intercept(nil)
@@ -205,14 +206,14 @@ func (c *Cluster) Conflicts(resource string, on bool) {
 	})
 }
 
-// Unseen does something that crdwatch does not see.
+// Unseen does something that crdwatch does not observe.
 func (c *Cluster) Unseen(do func()) {
 	c.unseen = true
 	do()
 	c.unseen = false
 }
 
-// changed is told of every change.
+// changed handles every change.
 func (c *Cluster) changed(change kube.Change) {
 	o, ok := change.New.(metav1.Object)
 	if !ok {
@@ -260,7 +261,7 @@ func (c *Cluster) deliver() {
 	}
 }
 
-// SendAll lets crdwatch send everything, as its leader does at first.
+// SendAll lets crdwatch send everything, as a new leader does.
 func (c *Cluster) SendAll() {
 	for _, vm := range kube.List[kubevirt.VirtualMachine](c.Kube, Namespace) {
 		c.watcher.Set(vm)
@@ -274,12 +275,12 @@ func (c *Cluster) SendAll() {
 	c.deliver()
 }
 
-// Signal sends a signal to the workflow, a moment later.
+// Signal sends a signal to the workflow, after a short delay.
 func (c *Cluster) Signal(name string, payload any) {
 	c.after(time.Millisecond, func() { c.env.SignalWorkflow(name, payload) })
 }
 
-// SignalWorkflow is how the workflow's activity reaches another one, a moment later.
+// SignalWorkflow lets the workflow's activity signal another workflow, after a short delay.
 func (c *Cluster) SignalWorkflow(_ context.Context, id, _, signal string, payload any) error {
 	c.after(time.Millisecond, func() { _ = c.env.SignalWorkflowByID(id, signal, payload) })
 	return nil
@@ -287,10 +288,10 @@ func (c *Cluster) SignalWorkflow(_ context.Context, id, _, signal string, payloa
 
 func (c *Cluster) after(d time.Duration, f func()) { c.env.RegisterDelayedCallback(f, d) }
 
-// UID is that of the instance that was made as the nth, from 1.
+// UID returns the UID of the nth instance, from 1.
 func (c *Cluster) UID(n int) string { return c.made[n-1] }
 
-// Instance says which of all that were made the present instance is: 1 for the first, 0 where there is none.
+// Instance returns the number of the present instance among all that were created: 1 for the first, 0 if there is none.
 func (c *Cluster) Instance() int {
 	if vmi := c.VMI(); vmi != nil {
 		return slices.Index(c.made, vmi.UID) + 1
@@ -298,5 +299,5 @@ func (c *Cluster) Instance() int {
 	return 0
 }
 
-// Unavailable is the error of an API server that does not answer.
+// Unavailable returns the error of an API server that does not answer.
 func Unavailable() error { return temporal.NewApplicationError("connection refused", "Kubernetes") }

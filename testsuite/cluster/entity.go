@@ -10,7 +10,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// SetPhase writes what the entity of the instance does.
+// SetPhase writes a phase of the instance, as its entity does.
 func (c *Cluster) SetPhase(phase string) { c.SetPhaseOf(Name, phase) }
 
 // SetPhaseOf is SetPhase for an instance of a replica set.
@@ -29,7 +29,7 @@ func (c *Cluster) SetPhaseOf(name, phase string) {
 	})
 }
 
-// RemoveVMI plays the entity of the instance that has ended its business: it removes the finalizers.
+// RemoveVMI removes the finalizers, as the entity of a deleted instance does at its end.
 func (c *Cluster) RemoveVMI() { c.removeVMI(Name) }
 
 func (c *Cluster) removeVMI(name string) {
@@ -38,13 +38,13 @@ func (c *Cluster) removeVMI(name string) {
 	}
 }
 
-// VanishVMI deletes an instance and what holds it, as one that is gone from one moment to the next.
+// VanishVMI deletes an instance and its finalizers at once.
 func (c *Cluster) VanishVMI() {
 	require.NoError(c.t, kube.Remove[kubevirt.VirtualMachineInstance](c.Kube, Namespace, Name, nil))
 	c.removeVMI(Name)
 }
 
-// playReplica plays the entities of a replica set's instances.
+// playReplica simulates the entities of a replica set's instances.
 func (c *Cluster) playReplica(change kube.Change, vmi *kubevirt.VirtualMachineInstance) {
 	switch before, _ := change.Old.(*kubevirt.VirtualMachineInstance); {
 	case change.Type == kube.Added && c.Boots != nil && metav1.GetControllerOfNoCopy(vmi) != nil:

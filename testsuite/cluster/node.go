@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func (c *Cluster) addNode() {
@@ -22,7 +22,7 @@ func (c *Cluster) addNode() {
 	c.SetNode(contract.NodeState{Ready: true, Since: c.env.Now()})
 }
 
-// SetNode makes the node what crdwatch is to observe: Ready and Since, OutOfService, Gone.
+// SetNode changes the node for crdwatch to observe: Ready and Since, OutOfService, Gone.
 func (c *Cluster) SetNode(s contract.NodeState) {
 	if s.Gone {
 		require.NoError(c.t, kube.Remove[corev1.Node](c.Kube, "", NodeName, nil))
@@ -37,7 +37,7 @@ func (c *Cluster) SetNode(s contract.NodeState) {
 		})
 		require.NoError(c.t, err)
 	}
-	if s.Ready { // the taint is never seen on a node that is ready unless it is to be
+	if s.Ready { // a ready node has the taint only if the test asks for it
 		taint()
 	} else {
 		defer taint()
@@ -53,12 +53,12 @@ func (c *Cluster) SetNode(s contract.NodeState) {
 	require.NoError(c.t, err)
 }
 
-// Node is the node as crdwatch would send it to the instance.
+// Node returns the node as crdwatch would send it to the instance.
 func (c *Cluster) Node() contract.NodeState {
 	return observe.NodeState(kube.Get[corev1.Node](c.Kube, "", NodeName), c.Pod().UID)
 }
 
-// CreatePod makes the launcher pod as an earlier run of the workflow would have.
+// CreatePod creates the launcher pod as an earlier run of the workflow would have.
 func (c *Cluster) CreatePod() {
 	vmi := c.VMI()
 	_, err := c.real.CreateLauncherPod(context.Background(), contract.CreatePodInput{
@@ -67,7 +67,7 @@ func (c *Cluster) CreatePod() {
 	require.NoError(c.t, err)
 }
 
-// play does what happens by itself after a change.
+// play simulates what happens by itself after a change.
 func (c *Cluster) play(change kube.Change) {
 	switch o := change.New.(type) {
 	case *kubevirt.VirtualMachineInstance:
@@ -81,7 +81,7 @@ func (c *Cluster) play(change kube.Change) {
 	}
 }
 
-// kubelet follows the readiness gate of a pod, and takes one off the API server's hands that was deleted and has ended.
+// kubelet syncs the readiness of a pod, and removes a deleted pod that has ended.
 func (c *Cluster) kubelet(pod *corev1.Pod) {
 	o := observe.Pod(pod)
 	final := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -105,7 +105,7 @@ func setCondition(p *corev1.Pod, kind corev1.PodConditionType, status corev1.Con
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: status})
 }
 
-// pod is the one that the instance began in. Others are of migrations.
+// pod returns the pod that the instance began in. Others are of migrations.
 func (c *Cluster) pod() *corev1.Pod {
 	pods := slices.DeleteFunc(kube.List[corev1.Pod](c.Kube, Namespace), func(p *corev1.Pod) bool {
 		return p.Labels[contract.LabelMigration] != ""
@@ -117,7 +117,7 @@ func (c *Cluster) pod() *corev1.Pod {
 	return pods[0]
 }
 
-// Pod is the launcher pod as crdwatch would send it, or nil.
+// Pod returns the launcher pod as crdwatch would send it, or nil.
 func (c *Cluster) Pod() *contract.PodObservation {
 	pod := c.pod()
 	if pod == nil {
@@ -127,7 +127,7 @@ func (c *Cluster) Pod() *contract.PodObservation {
 	return &o
 }
 
-// EditPod changes the status of the pod, where there is one.
+// EditPod changes the status of the pod, if there is one.
 func (c *Cluster) EditPod(change func(*corev1.Pod)) {
 	pod := c.pod()
 	if pod == nil {
@@ -137,18 +137,18 @@ func (c *Cluster) EditPod(change func(*corev1.Pod)) {
 	require.NoError(c.t, err)
 }
 
-// RunPod plays scheduler and kubelet.
+// RunPod simulates scheduler and kubelet.
 func (c *Cluster) RunPod() {
 	c.PlacePod()
 	c.BeginPod()
 }
 
-// PlacePod plays the scheduler.
+// PlacePod simulates the scheduler.
 func (c *Cluster) PlacePod() {
 	require.NoError(c.t, kube.Bind(c.Kube, Namespace, c.pod().Name, NodeName))
 }
 
-// BeginPod plays the kubelet of a pod whose containers run.
+// BeginPod simulates the kubelet of a pod whose containers run.
 func (c *Cluster) BeginPod() {
 	c.EditPod(func(p *corev1.Pod) {
 		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, "10.0.0.9",
@@ -160,7 +160,7 @@ func (c *Cluster) BeginPod() {
 	})
 }
 
-// EndPod plays the kubelet when the launcher has exited.
+// EndPod simulates the kubelet when the launcher has exited.
 func (c *Cluster) EndPod(reason string, ran bool, exit int32) {
 	c.Domain = nil
 	c.EditPod(func(p *corev1.Pod) {
@@ -177,7 +177,7 @@ func (c *Cluster) EndPod(reason string, ran bool, exit int32) {
 	})
 }
 
-// ForceDeletePod is kubectl delete pod --force.
+// ForceDeletePod deletes the pod like kubectl delete pod --force.
 func (c *Cluster) ForceDeletePod() {
 	zero := int64(0)
 	require.NoError(c.t, kube.Remove[corev1.Pod](c.Kube, Namespace, c.pod().Name, &zero))
@@ -188,7 +188,7 @@ func (c *Cluster) AskPodToEnd() {
 	require.NoError(c.t, kube.Remove[corev1.Pod](c.Kube, Namespace, c.pod().Name, nil))
 }
 
-// VanishPod takes the pod away with what holds it.
+// VanishPod removes the pod with its finalizers.
 func (c *Cluster) VanishPod() {
 	c.ForceDeletePod()
 	if pod := c.pod(); pod != nil {
@@ -197,7 +197,7 @@ func (c *Cluster) VanishPod() {
 	}
 }
 
-// DomainChanges plays the launcher and the node's worker.
+// DomainChanges simulates the launcher and the node worker.
 func (c *Cluster) DomainChanges(state contract.DomainState, reason string) {
 	d := *c.Domain
 	d.Sequence++
@@ -206,7 +206,7 @@ func (c *Cluster) DomainChanges(state contract.DomainState, reason string) {
 	c.Signal(contract.SignalObserveDomain, d)
 }
 
-// startDomain is the activity on the node's queue.
+// startDomain simulates the activity on the node's queue.
 func (c *Cluster) startDomain(_ context.Context, in contract.StartDomainInput) (contract.StartDomainResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,7 +226,7 @@ func (c *Cluster) startDomain(_ context.Context, in contract.StartDomainInput) (
 	return contract.StartDomainResult{Domain: *c.Domain}, nil
 }
 
-// operateDomain is the activity on the node's queue.
+// operateDomain simulates the activity on the node's queue.
 func (c *Cluster) operateDomain(
 	_ context.Context, in contract.OperateDomainInput,
 ) (contract.OperateDomainResult, error) {

@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Actor is who asks for everything, unless a test names somebody else.
+// Actor is the default user.
 const Actor = "alice"
 
 func template() *kubevirt.VirtualMachineInstanceTemplateSpec {
@@ -37,7 +37,7 @@ func template() *kubevirt.VirtualMachineInstanceTemplateSpec {
 	}
 }
 
-// CreateVM makes the VM as a user would, and as admission leaves it.
+// CreateVM creates the VM as a user would, with admission's defaults.
 func (c *Cluster) CreateVM(strategy string, change ...func(*kubevirt.VirtualMachine)) {
 	s := kubevirt.VirtualMachineRunStrategy(strategy)
 	vm := &kubevirt.VirtualMachine{
@@ -93,7 +93,7 @@ func (c *Cluster) DeleteVM() {
 	require.NoError(c.t, kube.Remove[kubevirt.VirtualMachine](c.Kube, Namespace, Name, nil))
 }
 
-// VM is the object as crdwatch would send it, or nil.
+// VM returns the VM as crdwatch would send it, or nil.
 func (c *Cluster) VM() *contract.VMObservation {
 	if vm := kube.Get[kubevirt.VirtualMachine](c.Kube, Namespace, Name); vm != nil {
 		o := observe.VM(vm)
@@ -102,7 +102,7 @@ func (c *Cluster) VM() *contract.VMObservation {
 	return nil
 }
 
-// CreateVMI makes an instance without a VM.
+// CreateVMI creates an instance without a VM.
 func (c *Cluster) CreateVMI(change ...func(*kubevirt.VirtualMachineInstance)) {
 	made := template()
 	vmi := &kubevirt.VirtualMachineInstance{
@@ -130,7 +130,7 @@ func (c *Cluster) DeleteVMI() {
 	require.NoError(c.t, kube.Remove[kubevirt.VirtualMachineInstance](c.Kube, Namespace, Name, nil))
 }
 
-// VMI is the instance of a VM, or without one, as crdwatch would send it, or nil.
+// VMI returns the instance, with or without a VM, as crdwatch would send it, or nil.
 func (c *Cluster) VMI() *contract.VMIObservation {
 	if vmi := kube.Get[kubevirt.VirtualMachineInstance](c.Kube, Namespace, Name); vmi != nil {
 		o := observe.VMI(vmi)
@@ -139,9 +139,9 @@ func (c *Cluster) VMI() *contract.VMIObservation {
 	return nil
 }
 
-// CreateSet makes a replica set.
+// CreateSet creates a replica set.
 func (c *Cluster) CreateSet(replicas int, change ...func(*kubevirt.VirtualMachineInstanceReplicaSet)) {
-	n, labels := int32(replicas), map[string]string{"app": Name} //nolint:gosec // a few
+	n, labels := int32(replicas), map[string]string{"app": Name}
 	set := &kubevirt.VirtualMachineInstanceReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: Namespace, Name: Name,
@@ -167,9 +167,9 @@ func (c *Cluster) EditSet(change func(*kubevirt.VirtualMachineInstanceReplicaSet
 	require.NoError(c.t, err)
 }
 
-// Scale is what kubectl scale does.
+// Scale sets the replicas as kubectl scale does.
 func (c *Cluster) Scale(replicas int) {
-	n := int32(replicas) //nolint:gosec // a few
+	n := int32(replicas)
 	c.EditSet(func(s *kubevirt.VirtualMachineInstanceReplicaSetSpec) { s.Replicas = &n })
 }
 
@@ -178,7 +178,7 @@ func (c *Cluster) DeleteSet() {
 	require.NoError(c.t, kube.Orphan[kubevirt.VirtualMachineInstanceReplicaSet](c.Kube, Namespace, Name))
 }
 
-// SetUID is the replica set's, "" where there is none.
+// SetUID returns the replica set's UID, or "".
 func (c *Cluster) SetUID() string {
 	if set := kube.Get[kubevirt.VirtualMachineInstanceReplicaSet](c.Kube, Namespace, Name); set != nil {
 		return string(set.UID)
@@ -186,12 +186,12 @@ func (c *Cluster) SetUID() string {
 	return ""
 }
 
-// CreateReplica makes an instance that a set could adopt.
+// CreateReplica creates an instance that a set could adopt.
 func (c *Cluster) CreateReplica(name string, change ...func(*kubevirt.VirtualMachineInstance)) {
 	c.CreateVMI(slices.Insert(change, 0, func(vmi *kubevirt.VirtualMachineInstance) { vmi.Name = name })...)
 }
 
-// Replicas are all instances, by ordinal and name.
+// Replicas returns all instances, by ordinal and name.
 func (c *Cluster) Replicas() []*kubevirt.VirtualMachineInstance {
 	all := kube.List[kubevirt.VirtualMachineInstance](c.Kube, Namespace)
 	slices.SortStableFunc(all, func(a, b *kubevirt.VirtualMachineInstance) int {
@@ -200,7 +200,7 @@ func (c *Cluster) Replicas() []*kubevirt.VirtualMachineInstance {
 	return all
 }
 
-// Ordinals are those of the instances; one that no set has made has 0.
+// Ordinals returns the ordinals of the instances; an instance that no set has created has 0.
 func (c *Cluster) Ordinals() []int {
 	var out []int
 	for _, vmi := range c.Replicas() {
@@ -209,7 +209,7 @@ func (c *Cluster) Ordinals() []int {
 	return out
 }
 
-// Replica is the name of the instance with that ordinal.
+// Replica returns the name of the instance with that ordinal.
 func (c *Cluster) Replica(ordinal int) string {
 	all := c.Replicas()
 	i := slices.IndexFunc(all, func(vmi *kubevirt.VirtualMachineInstance) bool {
@@ -225,7 +225,7 @@ func (c *Cluster) OwnedByVM(vmi *kubevirt.VirtualMachineInstance) {
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(vm, kubevirt.VirtualMachineGroupVersionKind)}
 }
 
-// Disown plays the garbage collector for whoever deletes the VM and orphans its instance.
+// Disown simulates the garbage collector after the deletion of a VM with --cascade=orphan.
 func (c *Cluster) Disown() {
 	c.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) { vmi.OwnerReferences = nil })
 	for _, r := range kube.List[appsv1.ControllerRevision](c.Kube, Namespace) {
@@ -236,7 +236,7 @@ func (c *Cluster) Disown() {
 	}
 }
 
-// StartsPaused says that the instance was asked to start paused.
+// StartsPaused reports whether the instance's spec asks for a paused start.
 func (c *Cluster) StartsPaused() bool {
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](c.Kube, Namespace, Name)
 	return vmi.Spec.StartStrategy != nil && *vmi.Spec.StartStrategy == kubevirt.StartStrategyPaused
@@ -247,7 +247,7 @@ func (c *Cluster) EditReplica(name string, change func(*kubevirt.VirtualMachineI
 	c.editVMI(name, change)
 }
 
-// OwnerOf is the UID of who controls an instance, "" for nobody.
+// OwnerOf returns the UID of an instance's controller; "": none.
 func (c *Cluster) OwnerOf(name string) string {
 	if ref := metav1.GetControllerOf(kube.Get[kubevirt.VirtualMachineInstance](c.Kube, Namespace, name)); ref != nil {
 		return string(ref.UID)
@@ -255,7 +255,7 @@ func (c *Cluster) OwnerOf(name string) string {
 	return ""
 }
 
-// CreateReplicas makes instances of the set as an earlier run of the workflow would have, from that ordinal.
+// CreateReplicas creates instances of the set as an earlier run of the workflow would have, from that ordinal.
 func (c *Cluster) CreateReplicas(from, count int) {
 	_, err := c.real.CreateReplicas(context.Background(), contract.CreateReplicasInput{
 		Set: contract.Object{Namespace: Namespace, Name: Name, UID: c.SetUID()}, From: from, Count: count,
@@ -263,7 +263,7 @@ func (c *Cluster) CreateReplicas(from, count int) {
 	require.NoError(c.t, err)
 }
 
-// TakeName makes an instance of nobody's with the name that the replica of that ordinal would have.
+// TakeName creates an instance without owner that has the name of the replica with that ordinal.
 func (c *Cluster) TakeName(ordinal int) {
 	var name string
 	c.Unseen(func() {
@@ -275,7 +275,7 @@ func (c *Cluster) TakeName(ordinal int) {
 	c.CreateReplica(name, func(vmi *kubevirt.VirtualMachineInstance) { vmi.Labels = nil })
 }
 
-// Quota lets there be that many instances; 0: any number.
+// Quota limits the number of instances; 0: unlimited.
 func (c *Cluster) Quota(most int) {
 	if most == 0 {
 		c.Kube.Intercept(nil)
@@ -291,7 +291,7 @@ func (c *Cluster) Quota(most int) {
 	})
 }
 
-// OnClaim puts a volume of the instance on a claim.
+// OnClaim puts a volume of the instance on a PVC.
 func OnClaim(name string) func(*kubevirt.VirtualMachineInstance) {
 	return func(vmi *kubevirt.VirtualMachineInstance) {
 		vmi.Spec.Volumes = append(vmi.Spec.Volumes, kubevirt.Volume{Name: "data", VolumeSource: kubevirt.VolumeSource{
@@ -300,7 +300,7 @@ func OnClaim(name string) func(*kubevirt.VirtualMachineInstance) {
 	}
 }
 
-// CreateClaim makes a claim that is not bound.
+// CreateClaim creates an unbound PVC.
 func (c *Cluster) CreateClaim(name string, modes ...corev1.PersistentVolumeAccessMode) {
 	_, err := kube.Put(c.Kube, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
@@ -311,7 +311,7 @@ func (c *Cluster) CreateClaim(name string, modes ...corev1.PersistentVolumeAcces
 	require.NoError(c.t, err)
 }
 
-// BindClaim gives a claim a volume of the cluster's.
+// BindClaim binds a PVC to a volume.
 func (c *Cluster) BindClaim(name, capacity string) {
 	_, err := kube.Edit(c.Kube, Namespace, name, "status", func(pvc *corev1.PersistentVolumeClaim) {
 		pvc.Status.Phase = corev1.ClaimBound

@@ -14,12 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestMain makes room for the programs that tests build.
+// TestMain removes the programs that tests have built.
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		var err error
@@ -31,8 +30,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// lanes is how many scenarios run at the same time. Most of what a case takes is waiting for time-outs of tasks that a
-// dead worker had.
+// lanes returns how many scenarios run at the same time. Most of a case's duration is the wait for timeouts of a dead
+// worker's tasks.
 func lanes(t *testing.T) int {
 	t.Helper()
 	if v := os.Getenv("VIRTFLOW_CRASH_LANES"); v != "" {
@@ -47,10 +46,10 @@ func lanes(t *testing.T) int {
 // at a write.
 type kill struct {
 	scenario scenario
-	event    int // after which one, or
-	write    int // at which one: it takes effect, and the worker never hears so
+	event    int // the number of the event, or
+	write    int // the number of the write: it takes effect, and the worker does not get the answer
 	crdwatch bool
-	another  bool // another pod of crdwatch takes over, and it does not start again in its own
+	another  bool // another pod of crdwatch takes over, and crdwatch does not restart in its own pod
 	want     string
 }
 
@@ -66,18 +65,19 @@ func (k kill) String() string {
 	return fmt.Sprintf("%s after event %d", k.scenario.name, k.event)
 }
 
-// anotherPod is at every how many kills of crdwatch another pod takes over: that takes as long as a lease lasts.
+// anotherPod is the interval of the kills of crdwatch after which another pod takes over: each waits for the lease to
+// expire.
 const anotherPod = 7
 
 // TestKilledAfterEveryEvent runs each scenario undisturbed, and then once for each of its events with the control
-// worker killed after it (events that are written together count as one), once for each write to Kubernetes with the
-// worker killed before it hears the answer, and, where the scenario says so, once for each event with crdwatch killed
-// after it. The end is the same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone,
+// worker killed after it (events of one transaction count as one), once for each write to Kubernetes with the worker
+// killed before it gets the answer, and, if the scenario says so, once for each event with crdwatch killed after it.
+// The end is the same each time. VIRTFLOW_CRASH_ONLY="start after event 17" runs one case alone,
 // VIRTFLOW_CRASH_ONLY=start all of one scenario, and VIRTFLOW_CRASH_ONLY="start at write", or "start crdwatch", those.
-// VIRTFLOW_CRASH_EVERY=4 runs every fourth case, others where VIRTFLOW_TURN is another number.
+// VIRTFLOW_CRASH_EVERY=4 runs every fourth case, others with another VIRTFLOW_TURN.
 func TestKilledAfterEveryEvent(t *testing.T) {
 	began := time.Now()
-	s := &suite{T: t, program: newWorker(t), only: os.Getenv("VIRTFLOW_CRASH_ONLY"), began: began,
+	s := &cases{T: t, program: newWorker(t), only: os.Getenv("VIRTFLOW_CRASH_ONLY"), began: began,
 		kills: map[bool]*atomic.Int64{false: {}, true: {}}}
 	temporal := startTemporal(t)
 	for i := range lanes(t) {
@@ -99,14 +99,14 @@ func TestKilledAfterEveryEvent(t *testing.T) {
 	require.NotEmpty(t, s.cases)
 	s.run()
 	kills, crdwatch := s.kills[false].Load(), s.kills[true].Load()
-	figures.Print(t, "crash at every event: kills %d of the control worker, %d of crdwatch (%d scenarios with %d "+
+	suite.PrintFigures(t, "crash at every event: kills %d of the control worker, %d of crdwatch (%d scenarios with %d "+
 		"events and %d writes), invariants broken: %d (%s)\n%s", kills, crdwatch, len(scenarios()), s.events, s.writes,
 		s.broken.Load(), time.Since(began).Round(time.Second), s.migration)
-	require.Greater(t, int(kills+crdwatch), len(s.cases)*9/10, "most strikes must hit a scenario that still runs")
+	require.Greater(t, int(kills+crdwatch), len(s.cases)*9/10, "most kills must strike a running scenario")
 }
 
-// suite is one run of all cases.
-type suite struct {
+// cases is one run of all cases.
+type cases struct {
 	*testing.T
 	program, only string
 	began         time.Time
@@ -115,17 +115,17 @@ type suite struct {
 	mu             sync.Mutex
 	cases          []kill
 	events, writes int
-	migration      string // what one costs, undisturbed
+	migration      string // the cost of one, undisturbed
 
-	kills  map[bool]*atomic.Int64 // by whether they are crdwatch's
+	kills  map[bool]*atomic.Int64 // by whether crdwatch was killed
 	broken atomic.Int64
 }
 
-// mostEvents is how long the history of a migration's own workflow may be that goes well.
+// mostEvents is the limit for the history of a successful migration's own workflow.
 const mostEvents = 150
 
-// undisturbed runs a scenario to see where processes can be killed, and what must be at the end.
-func (s *suite) undisturbed(l *lane, sc scenario) {
+// undisturbed runs a scenario to find the points at which processes can be killed, and the state at its end.
+func (s *cases) undisturbed(l *lane, sc scenario) {
 	undisturbed, want, err := l.play(sc, slug(sc.name), func() {
 		l.onWrite(func(int) bool { return false })
 	}, func(int) {}, "")
@@ -167,8 +167,8 @@ func (s *suite) undisturbed(l *lane, sc scenario) {
 	}
 }
 
-// thin keeps every n-th case, where the environment asks for that.
-func (s *suite) thin(t *testing.T) {
+// thin keeps every n-th case, if the environment asks for that.
+func (s *cases) thin(t *testing.T) {
 	text := os.Getenv("VIRTFLOW_CRASH_EVERY")
 	if text == "" {
 		return
@@ -177,7 +177,7 @@ func (s *suite) thin(t *testing.T) {
 	require.NoError(t, err, "VIRTFLOW_CRASH_EVERY must be a number")
 	require.Positive(t, n, "VIRTFLOW_CRASH_EVERY")
 	var kept []kill
-	run, _ := turns.Run(t)
+	run, _ := suite.Turn(t)
 	for i, k := range s.cases {
 		if i%n == run%n {
 			kept = append(kept, k)
@@ -186,8 +186,8 @@ func (s *suite) thin(t *testing.T) {
 	s.cases = kept
 }
 
-// run shares the cases out to the lanes.
-func (s *suite) run() {
+// run distributes the cases to the lanes.
+func (s *cases) run() {
 	queue := make(chan kill, len(s.cases))
 	for _, k := range s.cases {
 		queue <- k
@@ -217,7 +217,7 @@ func (s *suite) run() {
 
 func slug(name string) string { return strings.ReplaceAll(name, " ", "-") }
 
-// disturbed runs one case. It says whether a process was killed while the scenario ran, and what was wrong.
+// disturbed runs one case. It returns whether a process was killed while the scenario ran, and what was wrong.
 func (l *lane) disturbed(k kill, program string) (struck bool, wrong []string) {
 	var once sync.Once
 	strike := func() {
@@ -248,6 +248,6 @@ func (l *lane) disturbed(k kill, program string) (struck bool, wrong []string) {
 	if err != nil {
 		wrong = append(wrong, err.Error(), s.tail(80))
 	}
-	once.Do(func() {}) // waits for one that is being made
+	once.Do(func() {}) // waits for a kill that is under way
 	return struck, append(wrong, l.broken()...)
 }

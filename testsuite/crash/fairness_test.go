@@ -12,25 +12,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
 	"github.com/virtflow/virtflow/testsuite/kube"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// mass is how many VMs one tenant starts at once, and then stops, and overtaken how many of those another tenant's
+// mass is how many VMs one tenant starts at once, and then stops; overtaken is how many of those another tenant's
 // single stop may wait for. Without fairness keys it waits for a quarter to a third. begun is how many of the many may
-// have been begun and not be done: 194 had an instance that did not run yet when all of a namespace took turns by one
-// key; and of the stops all had been begun when they were sent as they came.
+// be begun and incomplete: 194 had an instance that did not run yet when a namespace had a single fairness key; and
+// without an order all stops had begun.
 const mass, overtaken, begun = 200, mass / 8, mass / 4
 
-// TestNamespacesTakeTurns: while one namespace has asked for many starts at once, or stops, and most of them wait in
-// Temporal's task queue, the stop of a VM of another namespace is not behind them. Nor are those that have begun behind
-// those that have not.
+// TestNamespacesTakeTurns: one namespace has requested many starts or stops at once, most of which wait in Temporal's
+// task queue. The stop of a VM of another namespace does not wait behind them, and requests that have begun do not wait
+// behind those that have not.
 func TestNamespacesTakeTurns(t *testing.T) {
 	l := newLane(t, startTemporal(t), "fairness")
 	program := newWorker(t)
 	l.mu.Lock()
-	// Few tasks at a time, so that what waits does so in Temporal.
-	l.workers = append(l.workers, l.launch(program, "--launcher-image", "localhost/virtflow/launcher:dev",
+	// Few tasks at a time, so that the others wait in Temporal.
+	l.workers = append(l.workers, l.launch("control-worker", program, "--launcher-image",
+		"localhost/virtflow/launcher:dev",
 		"--max-concurrent", "4"))
 	l.mu.Unlock()
 	single := &story{lane: l, follower: &follower{ctx: t.Context()}, namespace: "single"}
@@ -40,10 +41,10 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, single.createVM(kubevirt.RunStrategyAlways))
-	until(t, patience, "the single VM runs", func() error { return single.running(1, 1) })
+	until(t, patience, "the single VM runs", func() error { return single.checkRunning(1, 1) })
 	alone := stops(t, single)
 	require.NoError(t, single.strategy(kubevirt.RunStrategyAlways))
-	until(t, patience, "the single VM runs again", func() error { return single.running(2, 1) })
+	until(t, patience, "the single VM runs again", func() error { return single.checkRunning(2, 1) })
 
 	always := kubevirt.RunStrategyAlways
 	for i := range mass {
@@ -61,10 +62,10 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		return nil
 	})
 	before := started()
-	require.Less(t, before, mass/2, "most are to wait while the stop is asked for")
+	require.Less(t, before, mass/2, "most must still wait when the stop is requested")
 	beside := stops(t, single)
 	passed := started() - before
-	figures.Print(t, "fairness: a stop beside %d starts of another namespace waited for %d of them (%d had been done); "+
+	suite.PrintFigures(t, "fairness: a stop beside %d starts of another namespace waited for %d of them (%d were done); "+
 		"%.1f times as long as alone", mass, passed, before, beside.Seconds()/alone.Seconds())
 	require.LessOrEqual(t, passed, overtaken, "starts of another namespace that the stop waited for")
 	most := 0
@@ -76,10 +77,10 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		}
 		return nil
 	})
-	figures.Print(t, "fairness: of %d starts at most %d had an instance that did not run yet", mass, most)
+	suite.PrintFigures(t, "fairness: of %d starts at most %d had an instance that did not run yet", mass, most)
 	require.LessOrEqual(t, most, begun, "starts that had an instance and waited behind others")
 	require.NoError(t, single.strategy(kubevirt.RunStrategyAlways))
-	until(t, patience, "the single VM runs once more", func() error { return single.running(3, 1) })
+	until(t, patience, "the single VM runs once more", func() error { return single.checkRunning(3, 1) })
 	halted := kubevirt.RunStrategyHalted
 	for i := range mass {
 		require.NoError(t, persist(func() error {
@@ -89,10 +90,10 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		}))
 	}
 	left := l.machine.domains(many.namespace)
-	require.Greater(t, left, mass/2, "most are to wait while the stop is asked for")
+	require.Greater(t, left, mass/2, "most must still wait when the stop is requested")
 	beside = stops(t, single)
 	passed = left - l.machine.domains(many.namespace)
-	figures.Print(t, "fairness: a stop beside %d stops of another namespace waited for %d of %d; %.1f times as long as "+
+	suite.PrintFigures(t, "fairness: a stop beside %d stops of another namespace waited for %d of %d; %.1f times as long as "+
 		"alone", mass, passed, left, beside.Seconds()/alone.Seconds())
 	require.LessOrEqual(t, passed, overtaken, "stops of another namespace that the stop waited for")
 	stopping := 0
@@ -101,7 +102,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			stopping++
 		}
 	}
-	figures.Print(t, "fairness: of %d stops %d had been begun and were not done", mass, stopping)
+	suite.PrintFigures(t, "fairness: of %d stops %d had been begun and were not done", mass, stopping)
 	require.LessOrEqual(t, stopping, begun, "stops that had begun and waited behind others")
 	require.Empty(t, l.broken())
 }
@@ -111,6 +112,6 @@ func stops(t *testing.T, s *story) time.Duration {
 	t.Helper()
 	began := time.Now()
 	require.NoError(t, s.strategy(kubevirt.RunStrategyHalted))
-	until(t, patience, "it has stopped", s.stopped)
+	until(t, patience, "it has stopped", s.checkStopped)
 	return time.Since(began)
 }

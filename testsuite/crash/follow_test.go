@@ -16,12 +16,12 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// follower reads the histories of one scenario as they grow: of the entities that it is given, of their children, and
-// of what follows them.
+// follower reads the histories of one scenario as they grow: of the given entities, of their children, and of the runs
+// that continue them.
 type follower struct {
 	temporal client.Client
 	ctx      context.Context
-	// counted is called for each event that counts, with its number, from one.
+	// counted is called for each counted event, with its number, from one.
 	counted func(int)
 
 	mu     sync.Mutex
@@ -31,7 +31,7 @@ type follower struct {
 	closed []string          // workflow ID and how it ended
 	again  []string          // workflow IDs of runs that continued as new
 	marks  []mark            // of the events that were counted
-	each   map[string]int    // how many there were of each workflow
+	each   map[string]int    // number of events of each workflow
 	trace  []string
 	last   time.Time
 }
@@ -41,7 +41,7 @@ func follow(ctx context.Context, c client.Client, counted func(int)) *follower {
 		last: time.Now()}
 }
 
-// entity follows every run of a workflow ID, one after the other. Between runs it looks for the next one, often at
+// entity follows every run of a workflow ID, one after the other. Between runs it polls for the next one, often at
 // first and after each nudge.
 func (f *follower) entity(id string, nudge <-chan struct{}) {
 	const soon, seldom = 10 * time.Millisecond, 500 * time.Millisecond
@@ -50,7 +50,7 @@ func (f *follower) entity(id string, nudge <-chan struct{}) {
 		d, err := f.temporal.DescribeWorkflowExecution(f.ctx, id, "")
 		info := d.GetWorkflowExecutionInfo()
 		if err == nil && info.GetExecution().GetRunId() != last {
-			// The one that is there now may continue one that lived between two looks.
+			// The present run may continue one that lived between two polls.
 			last = f.run(id, info.GetFirstRunId())
 			wait = soon
 		}
@@ -63,7 +63,7 @@ func (f *follower) entity(id string, nudge <-chan struct{}) {
 	}
 }
 
-// run follows one run to its end, and those that continue it; it returns the last one.
+// run follows one run and those that continue it to the end, and returns the last one.
 func (f *follower) run(id, run string) string {
 	for f.ctx.Err() == nil {
 		f.mu.Lock()
@@ -72,7 +72,7 @@ func (f *follower) run(id, run string) string {
 		next := ""
 		for seen, ended := int64(0), false; !ended && f.ctx.Err() == nil; {
 			if next, ended = f.read(id, run, &seen); !ended {
-				time.Sleep(10 * time.Millisecond) // the server was asked too much, or the connection broke
+				time.Sleep(10 * time.Millisecond) // the server has refused load, or the connection broke
 			}
 		}
 		if next == "" {
@@ -83,8 +83,8 @@ func (f *follower) run(id, run string) string {
 	return run
 }
 
-// read reads the events of a run that follow the one with the number seen. It returns the run that continues this one,
-// and whether this one has ended; if not, something went wrong on the way.
+// read reads the events of a run after the number seen. It returns the run that continues this one, and whether this
+// one has ended; if not, reading failed.
 func (f *follower) read(id, run string, seen *int64) (next string, ended bool) {
 	events := f.temporal.GetWorkflowHistory(f.ctx, id, run, true, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
@@ -104,7 +104,7 @@ func (f *follower) read(id, run string, seen *int64) (next string, ended bool) {
 	return "", false
 }
 
-// event counts one; it returns the run that continues this one.
+// event counts an event, and returns the run that continues this one.
 func (f *follower) event(id, run string, e *history.HistoryEvent) string {
 	f.mu.Lock()
 	if f.armed {
@@ -139,9 +139,9 @@ func (f *follower) event(id, run string, e *history.HistoryEvent) string {
 	return next
 }
 
-// ending says whether an event ends a run, and how.
+// ending returns how an event ends a run, and whether it does.
 func ending(e *history.HistoryEvent) (string, bool) {
-	switch e.GetEventType() { //nolint:exhaustive // the others do not
+	switch e.GetEventType() {
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
 		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
 		enums.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
@@ -152,14 +152,14 @@ func ending(e *history.HistoryEvent) (string, bool) {
 	}
 }
 
-// mark is where an event was written: Temporal numbers the events of one transaction without a gap.
+// mark is the position of an event: Temporal numbers the events of one transaction without a gap.
 type mark struct {
 	run string
 	id  int64
 }
 
-// moments are the counts at which a transaction was complete. Events of one transaction become true at once: a kill
-// between them is none.
+// moments returns the counts at which a transaction was complete. Events of one transaction become visible at once, so
+// a kill between them is impossible.
 func (f *follower) moments() []int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,28 +172,28 @@ func (f *follower) moments() []int {
 	return out
 }
 
-// arm begins to count.
+// arm starts counting.
 func (f *follower) arm() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.armed = true
 }
 
-// total is the events counted.
+// total returns the number of counted events.
 func (f *follower) total() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.count
 }
 
-// counts are the events counted, by workflow.
+// counts returns the number of counted events, by workflow.
 func (f *follower) counts() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.each)
 }
 
-// transitions are those that are open, and how the others ended, without their objects' names.
+// transitions returns the open ones, and how the others ended, without their objects' names.
 func (f *follower) transitions() (open, closed []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -243,7 +243,7 @@ func (f *follower) entities() error {
 	return nil
 }
 
-// detail says what an event is about, for a person who looks for what went wrong.
+// detail describes an event, for a person who examines a failure.
 func detail(e *history.HistoryEvent) string {
 	out := e.GetEventType().String()
 	switch {
@@ -261,7 +261,7 @@ func detail(e *history.HistoryEvent) string {
 	return out
 }
 
-// tail is the last events, and what the open runs wait for.
+// tail returns the last events, and what the open runs wait for.
 func (f *follower) tail(n int) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -32,16 +32,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const gatewayAudience = "virtflow-node-gateway"
 
-// door is the node gateway's program, on a Temporal and an API server of the test.
-type door struct {
+// gateway is the node gateway's program, with a Temporal and an API server of the test.
+type gateway struct {
 	t       *testing.T
 	server  *temporalServer
 	dir     string
@@ -52,17 +52,17 @@ type door struct {
 	process *exec.Cmd
 }
 
-// TestNodeGateway: the program as it is deployed, between a real worker and a real Temporal. An activity that a node
-// has in hand when the gateway is killed is answered through the next one, and what is not the node's business is
+// TestNodeGateway runs the deployed program between a real worker and a real Temporal. An activity that a node has in
+// hand when the gateway is killed is answered through the next gateway, and calls that a node must not make are
 // refused.
 func TestNodeGateway(t *testing.T) {
-	d := newDoor(t)
+	d := newGateway(t)
 	direct, err := client.Dial(d.server.options("virtflow"))
 	require.NoError(t, err)
 	t.Cleanup(direct.Close)
 	require.NoError(t, control.EnsureNamespace(t.Context(), direct, "virtflow", zerolog.Nop()))
 
-	// The control plane's side: an entity that is signalled, and work for the node's queue.
+	// The control plane's side: an entity that receives signals, and work for the node's queue.
 	run := worker.New(direct, contract.ControlTaskQueue, worker.Options{})
 	run.RegisterWorkflowWithOptions(onNode, workflow.RegisterOptions{Name: "on-node"})
 	run.RegisterWorkflowWithOptions(entityOf, workflow.RegisterOptions{Name: "entity"})
@@ -72,12 +72,12 @@ func TestNodeGateway(t *testing.T) {
 	d.start()
 	token := d.token("node1")
 	node := d.client(token)
-	begun, goOn := make(chan struct{}, 10), make(chan struct{})
-	finish := sync.OnceFunc(func() { close(goOn) })
+	begun, proceed := make(chan struct{}, 10), make(chan struct{})
+	finish := sync.OnceFunc(func() { close(proceed) })
 	w := worker.New(node, contract.NodeTaskQueue("node1"), worker.Options{DisableWorkflowWorker: true})
 	w.RegisterActivityWithOptions(func(ctx context.Context) (string, error) {
 		begun <- struct{}{}
-		<-goOn
+		<-proceed
 		activity.RecordHeartbeat(ctx, "alive")
 		return "done", nil
 	}, activity.RegisterOptions{Name: "work"})
@@ -102,7 +102,7 @@ func TestNodeGateway(t *testing.T) {
 	var said string
 	require.NoError(t, task.Get(t.Context(), &said))
 	require.Equal(t, "done", said)
-	require.Empty(t, begun, "the activity was not done twice")
+	require.Empty(t, begun, "the activity was done once")
 	again := start("on-node", "again")
 	require.NoError(t, again.Get(t.Context(), &said), "the same worker polls the new process")
 
@@ -115,7 +115,7 @@ func TestNodeGateway(t *testing.T) {
 		return node.SignalWorkflow(t.Context(), contract.VMIID("default", vmi), "", contract.SignalObserveDomain,
 			contract.DomainObservation{PodUID: pod, Sequence: 7})
 	}
-	until(t, 20*time.Second, "the VMI's signal gets through", func() error { return signal("here", pod) })
+	until(t, 20*time.Second, "the VMI's signal arrives", func() error { return signal("here", pod) })
 	require.NoError(t, here.Get(t.Context(), &said))
 	require.Equal(t, pod, said)
 
@@ -134,15 +134,15 @@ func TestNodeGateway(t *testing.T) {
 	_, err = node.GetWorkflowHistory(t.Context(), there.GetID(), "", false, 1).Next()
 	require.ErrorAs(t, err, &denied)
 
-	// A token that is renewed is read anew; without one nothing goes.
+	// A renewed token is read again; without a token every call is refused.
 	require.NoError(t, os.WriteFile(token, []byte("nothing"), 0o600))
 	require.Error(t, signal("here", pod))
 	d.write(token, "node2")
-	require.NoError(t, signal("there", other), "it is another node's now")
+	require.NoError(t, signal("there", other), "the VMI is on another node now")
 	require.NoError(t, there.Get(t.Context(), &said))
 }
 
-// onNode does one activity on the node's queue.
+// onNode runs one activity on the node's queue.
 func onNode(ctx workflow.Context) (string, error) {
 	var out string
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -151,16 +151,16 @@ func onNode(ctx workflow.Context) (string, error) {
 	return out, err
 }
 
-// entityOf ends with the first domain that it is told of.
+// entityOf ends with the first domain observation that it receives.
 func entityOf(ctx workflow.Context) (string, error) {
 	var d contract.DomainObservation
 	workflow.GetSignalChannel(ctx, contract.SignalObserveDomain).Receive(ctx, &d)
 	return d.PodUID, nil
 }
 
-func newDoor(t *testing.T) *door {
+func newGateway(t *testing.T) *gateway {
 	t.Helper()
-	d := &door{t: t, server: startTemporal(t), dir: t.TempDir(),
+	d := &gateway{t: t, server: startTemporal(t), dir: t.TempDir(),
 		kube: kube.New(kube.Options{Namespaces: []string{"virtflow"}})}
 	d.address = "127.0.0.1:" + freePorts(t, 1)[0]
 	d.program = filepath.Join(d.dir, "node-gateway")
@@ -187,9 +187,9 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
-// serveKubernetes adds to the API server in memory what only the gateway asks for: discovery, and whose a token is.
-// Tokens of this test say so themselves.
-func (d *door) serveKubernetes(w http.ResponseWriter, r *http.Request) {
+// serveKubernetes adds to the API server in memory what only the gateway calls: discovery, and token reviews. The
+// tokens of this test contain their node.
+func (d *gateway) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 	answer := func(code int, o any) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
@@ -234,7 +234,7 @@ func (d *door) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 }
 
 // start starts the gateway and waits until it has published its CA and is ready.
-func (d *door) start() {
+func (d *gateway) start() {
 	d.t.Helper()
 	config := filepath.Join(d.dir, "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"x"}}]}`, d.url)
@@ -245,8 +245,8 @@ func (d *door) start() {
 		"--temporal-address", d.server.address, "--temporal-namespace", "virtflow", "--temporal-tls-server-name",
 		"localhost",
 		"--temporal-tls-ca", filepath.Join(d.server.tls, "ca.crt"), "--temporal-tls-cert",
-		filepath.Join(d.server.tls, "client.crt"),
-		"--temporal-tls-key", filepath.Join(d.server.tls, "client.key"))
+		filepath.Join(d.server.tls, "node-gateway.crt"),
+		"--temporal-tls-key", filepath.Join(d.server.tls, "node-gateway.key"))
 	until(d.t, time.Minute, "the gateway is ready", func() error {
 		r, err := http.Get("http://" + health + "/readyz")
 		if err != nil {
@@ -254,7 +254,7 @@ func (d *door) start() {
 		}
 		defer r.Body.Close()
 		if r.StatusCode != http.StatusOK {
-			return fmt.Errorf("it says %s\n%s", r.Status, d.log())
+			return fmt.Errorf("it answers %s\n%s", r.Status, d.log())
 		}
 		return nil
 	})
@@ -268,13 +268,13 @@ func (d *door) start() {
 	require.NoError(d.t, os.WriteFile(filepath.Join(d.dir, "ca.crt"), []byte(ca), 0o600))
 }
 
-func (d *door) log() string {
+func (d *gateway) log() string {
 	b, _ := os.ReadFile(filepath.Join(d.dir, "gateway.log"))
 	return string(b)
 }
 
-// client is what a node worker has: the token, the published CA, and nothing else.
-func (d *door) client(token string) client.Client {
+// client connects with a node worker's credentials: the token, and the published CA.
+func (d *gateway) client(token string) client.Client {
 	d.t.Helper()
 	o := temporalclient.Options{
 		Address: d.address, Namespace: "virtflow", TLSCA: filepath.Join(d.dir, "ca.crt"),
@@ -289,13 +289,13 @@ func (d *door) client(token string) client.Client {
 	return c
 }
 
-func (d *door) token(node string) (file string) {
+func (d *gateway) token(node string) (file string) {
 	file = filepath.Join(d.dir, "token-"+node)
 	d.write(file, node)
 	return file
 }
 
-func (d *door) write(file, node string) {
+func (d *gateway) write(file, node string) {
 	part := base64.RawURLEncoding.EncodeToString
 	body := fmt.Sprintf(`{"aud":[%q],"sub":"system:serviceaccount:virtflow:virtflow-node-worker","exp":%d,"node":%q}`,
 		gatewayAudience, time.Now().Add(time.Hour).Unix(), node)
@@ -316,8 +316,8 @@ func nodeOf(token string) string {
 	return claims.Node
 }
 
-// launcher makes the pod of a VMI on a node and says its UID.
-func (d *door) launcher(vmi, node string) string {
+// launcher creates the pod of a VMI on a node and returns its UID.
+func (d *gateway) launcher(vmi, node string) string {
 	d.t.Helper()
 	pod, err := kube.Put(d.kube, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -14,18 +14,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// healLimit is how soon everything works again after Temporal answers again, without a person.
+// healLimit is the limit until everything works again after Temporal answers again, without a person.
 const healLimit = 2 * time.Minute
 
-// TestTheDatabaseIsLost: the control worker, as it is deployed, has an empty database in the place of Temporal's. It
-// registers the namespace again, runs workflows with their search attributes again, and the KubeVirt object has shown
-// the administrator that it was otherwise.
-func TestTheDatabaseIsLost(t *testing.T) {
+// TestDatabaseLost: the deployed control worker gets an empty database in the place of Temporal's. It registers the
+// namespace again and runs workflows with their search attributes again, and a condition of the KubeVirt object has
+// shown administrators that Temporal was away.
+func TestDatabaseLost(t *testing.T) {
 	s := startTemporal(t)
 	l := newLane(t, s, "lost")
 	l.startWorker(newWorker(t))
@@ -33,7 +33,7 @@ func TestTheDatabaseIsLost(t *testing.T) {
 	until(t, time.Minute, "the condition", func() error { return l.available(corev1.ConditionTrue) })
 
 	end(s.process)
-	until(t, healLimit, "the condition says that Temporal is away", func() error {
+	until(t, healLimit, "the condition shows that Temporal is away", func() error {
 		return l.available(corev1.ConditionFalse)
 	})
 	s.loseDatabase(t)
@@ -48,12 +48,12 @@ func TestTheDatabaseIsLost(t *testing.T) {
 		require.Contains(t, have.GetCustomAttributes(), name)
 	}
 
-	// Lost again, at once: nobody has seen Temporal away.
+	// Lost again at once: no process has observed that Temporal was away.
 	s.loseDatabase(t)
 	until(t, healLimit, "a workflow runs in the third database", func() error { return l.runs("again") })
 }
 
-// runs says whether the control worker polls a node's entity and answers for it.
+// runs checks that the control worker polls a node's entity and answers for it.
 func (l *lane) runs(node string) error {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 5*time.Second)
 	defer cancel()
@@ -69,7 +69,7 @@ func (l *lane) runs(node string) error {
 	return err
 }
 
-// available says whether the KubeVirt object's condition Available has a status.
+// available checks that the KubeVirt object's condition Available has a status.
 func (l *lane) available(want corev1.ConditionStatus) error {
 	kv := kube.Get[kubevirt.KubeVirt](l.kube, systemNamespace, settings.ObjectName)
 	if kv == nil {

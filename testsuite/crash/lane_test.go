@@ -26,10 +26,10 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // lane is one cluster with its control plane. One scenario at a time runs in it.
@@ -86,7 +86,7 @@ func newLane(t *testing.T, s *temporalServer, name string) *lane {
 	return l
 }
 
-// configuration is the cluster's: guests can be moved by it.
+// configuration returns the cluster's KubeVirt object, with which guests can migrate.
 func configuration() *kubevirt.KubeVirt {
 	return &kubevirt.KubeVirt{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: settings.ObjectName},
@@ -97,7 +97,7 @@ func configuration() *kubevirt.KubeVirt {
 	}
 }
 
-// startNodeWorker runs the real activities of a node worker in front of launchers that are played.
+// startNodeWorker runs the real activities of a node worker with simulated launchers.
 func (l *lane) startNodeWorker(name string) {
 	w := worker.New(l.temporal, contract.NodeTaskQueue(name), worker.Options{DisableWorkflowWorker: true})
 	a := &node.Activities{Starter: l.machine, Mover: mover{l.machine}}
@@ -114,14 +114,14 @@ func (l *lane) startNodeWorker(name string) {
 	l.t.Cleanup(w.Stop)
 }
 
-// launchCrdwatch starts crdwatch, the program as it is deployed.
+// launchCrdwatch starts the deployed program crdwatch.
 func (l *lane) launchCrdwatch() *exec.Cmd {
-	return l.launch(build(l.t, crdWatch), "--identity", fmt.Sprintf("crdwatch-%d", l.pods))
+	return l.launch("crdwatch", build(l.t, crdWatch), "--identity", fmt.Sprintf("crdwatch-%d", l.pods))
 }
 
-// killCrdwatch kills crdwatch with SIGKILL, which leaves its lease as it is. Another one comes in its place: under its
-// name, as where the kubelet starts a pod's container again, and then it leads at once; or under another pod's, and
-// then the lease has to run out first.
+// killCrdwatch kills crdwatch with SIGKILL, which does not release its lease, and starts another one: under its name,
+// as the kubelet restarts a container, which leads at once; or under another pod's name, which waits until the lease
+// expires.
 func (l *lane) killCrdwatch(anotherPod bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,16 +132,17 @@ func (l *lane) killCrdwatch(anotherPod bool) {
 	l.crdwatch = l.launchCrdwatch()
 }
 
-// startWorker starts a control worker: the program as it is deployed, without a cache of workflows.
+// startWorker starts a control worker: the deployed program, without a cache of workflows.
 func (l *lane) startWorker(program string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.workers = append(l.workers, l.launch(program, "--launcher-image", "localhost/virtflow/launcher:dev",
+	l.workers = append(l.workers, l.launch("control-worker", program, "--launcher-image",
+		"localhost/virtflow/launcher:dev",
 		"--cached-workflows", "0", "--max-concurrent", "20"))
 }
 
-// launch starts a program that uses the lane's Kubernetes and Temporal.
-func (l *lane) launch(program string, args ...string) *exec.Cmd {
+// launch starts a program that uses the lane's Kubernetes, and Temporal as a process of virtflow.
+func (l *lane) launch(process, program string, args ...string) *exec.Cmd {
 	config := filepath.Join(l.dir, "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x",`+
 		`"cluster":{"server":%q}}],"contexts":[{"name":"x","context":{"cluster":"x"}}]}`, l.url)
@@ -150,8 +151,8 @@ func (l *lane) launch(program string, args ...string) *exec.Cmd {
 		"--kubeconfig", config, "--namespace", systemNamespace, "--metrics-address", "", "--log-level", "warn",
 		"--temporal-address", l.server.address, "--temporal-namespace", l.name,
 		"--temporal-tls-server-name", "localhost", "--temporal-tls-ca", filepath.Join(l.server.tls, "ca.crt"),
-		"--temporal-tls-cert", filepath.Join(l.server.tls, "client.crt"),
-		"--temporal-tls-key", filepath.Join(l.server.tls, "client.key")}, args...)...)
+		"--temporal-tls-cert", filepath.Join(l.server.tls, process+".crt"),
+		"--temporal-tls-key", filepath.Join(l.server.tls, process+".key")}, args...)...)
 }
 
 // killWorkers kills all control workers with SIGKILL.
@@ -164,8 +165,8 @@ func (l *lane) killWorkers() {
 	l.workers = nil
 }
 
-// onWrite asks strike about each write of the control worker to the API server, by its number from now on. One that
-// strike says yes to takes effect, and its answer is lost.
+// onWrite calls strike with the number of each write of the control worker to the API server, from now on. If strike
+// returns true, the write takes effect and its answer is lost.
 func (l *lane) onWrite(strike func(n int) bool) {
 	l.written.Store(0)
 	l.read.Store(0)
@@ -193,7 +194,7 @@ func (l *lane) stopWrites() int {
 	return int(l.written.Load())
 }
 
-// log is the end of what the programs said.
+// log returns the end of the programs' logs.
 func (l *lane) log() string {
 	text, err := os.ReadFile(filepath.Join(l.dir, "log"))
 	if err != nil {
@@ -202,7 +203,7 @@ func (l *lane) log() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// broken takes what the machine found wrong.
+// broken returns the invariants that the machine found broken.
 func (l *lane) broken() []string {
 	l.machine.mu.Lock()
 	defer l.machine.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // mix is how an old and a new release of the control worker share a scenario.
@@ -20,21 +20,20 @@ type mix struct {
 	scenario scenario
 	name     string
 	first    string // program that runs when the scenario begins
-	// turns are the programs that run after so many events, one after the other; more than one program: at the same
-	// time.
+	// turns are the programs that run from that number of events on; several programs run at the same time.
 	turns map[int][]string
 }
 
 // TestOldAndNewWorkers runs scenarios while the release's control worker is replaced by this one, as in a rolling
-// update: at each event of the scenario one is killed and the other started, back and forth, and both at once. What
-// only one of them can go on with waits for it. At the end only the new one is there, as after a finished update.
+// update: at each event of the scenario one is killed and the other started, back and forth, and both at once. A run
+// that only one of them can continue waits for it. At the end only the new one runs, as after a finished update.
 func TestOldAndNewWorkers(t *testing.T) {
 	tag, commit, why := oldRelease(t)
 	if why != "" {
-		figures.Print(t, "crash at every event: old and new mixed: 0 (%s)", why)
+		suite.PrintFigures(t, "crash at every event: old and new mixed: 0 (%s)", why)
 		t.Skip(why)
 	}
-	figures.Print(t, "crash at every event: old and new mixed: the old one is %s, commit %s", tag, commit)
+	suite.PrintFigures(t, "crash at every event: old and new mixed: the old one is %s, commit %s", tag, commit)
 	old := oldWorker(t, commit)
 	program := newWorker(t)
 	temporal := startTemporal(t)
@@ -66,12 +65,12 @@ func TestOldAndNewWorkers(t *testing.T) {
 		})
 	}
 	working.Wait()
-	figures.Print(t, "crash at every event: old and new mixed: %d, invariants broken: %d (%s)", done.Load(),
+	suite.PrintFigures(t, "crash at every event: old and new mixed: %d, invariants broken: %d (%s)", done.Load(),
 		broken.Load(), time.Since(began).Round(time.Second))
 	require.Equal(t, total, int(done.Load()))
 }
 
-// mixes are the ways to share one scenario.
+// mixes returns the ways to share one scenario.
 func mixes(sc scenario, old, program string) []mix {
 	out := []mix{
 		{sc, "both from the beginning", "", map[int][]string{0: {old, program}}},
@@ -98,7 +97,7 @@ func alternating(every int, programs ...string) map[int][]string {
 	return out
 }
 
-// updateTime is after how long without a turn the update is finished: only the new program runs then.
+// updateTime is the time without a turn after which the update finishes: only the new program runs then.
 const updateTime = 4 * time.Second
 
 // update changes the programs of a lane.
@@ -123,7 +122,7 @@ func (u *update) turn(programs ...string) {
 	}
 }
 
-// mixed runs one case; it returns what was wrong.
+// mixed runs one case, and returns what was wrong.
 func (l *lane) mixed(m mix, program string) []string {
 	u := &update{lane: l, mix: m}
 	if m.first != "" {

@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/virtflow/virtflow/activities/node"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// How long a guest is copied, and how long it stands still.
+// Durations of a guest's copy, and of its pause.
 const (
 	copyTime   = 300 * time.Millisecond
 	switchTime = 20 * time.Millisecond
 )
 
-// move is a guest's way from one pod to another. It belongs to no activity.
+// move is a guest's migration from one pod to another. It does not depend on an activity.
 type move struct {
 	uid              string
 	source, target   string // UIDs of pods
@@ -28,12 +28,12 @@ type move struct {
 	ended            chan struct{}
 }
 
-// mover is the node workers' part in migrations, in front of launchers that are played. Both nodes have the same one.
+// mover is the node workers' part in migrations, with simulated launchers, for both nodes.
 type mover struct{ machine *machine }
 
 var _ node.Mover = mover{}
 
-// do does something on the machine's goroutine.
+// do calls f on the machine's goroutine.
 func do[Out any](ctx context.Context, m mover, f func() (Out, error)) (out Out, err error) {
 	done := make(chan struct{})
 	m.machine.work <- func() {
@@ -49,7 +49,7 @@ func do[Out any](ctx context.Context, m mover, f func() (Out, error)) (out Out, 
 	}
 }
 
-// alive is the launcher of a pod, if there is one.
+// alive returns the launcher of a pod, or nil.
 func (m mover) alive(pod string) *launcher {
 	if l := m.machine.launchers[pod]; l != nil && !l.ended {
 		return l
@@ -57,7 +57,7 @@ func (m mover) alive(pod string) *launcher {
 	return nil
 }
 
-// of is what is known of a migration.
+// of returns the move of a migration.
 func (m mover) of(uid string) *move {
 	if m.machine.moves[uid] == nil {
 		m.machine.moves[uid] = &move{uid: uid, ended: make(chan struct{})}
@@ -65,7 +65,7 @@ func (m mover) of(uid string) *move {
 	return m.machine.moves[uid]
 }
 
-// Offer is the node.Mover's.
+// Offer implements node.Mover.
 func (m mover) Offer(ctx context.Context, in contract.OfferMigrationInput) (contract.MigrationOffer, error) {
 	return do(ctx, m, func() (out contract.MigrationOffer, err error) {
 		l := m.alive(in.Pod.UID)
@@ -76,7 +76,7 @@ func (m mover) Offer(ctx context.Context, in contract.OfferMigrationInput) (cont
 	})
 }
 
-// PrepareTarget is the node.Mover's.
+// PrepareTarget implements node.Mover.
 func (m mover) PrepareTarget(ctx context.Context, in contract.PrepareTargetInput) (contract.PreparedTarget, error) {
 	return do(ctx, m, func() (out contract.PreparedTarget, err error) {
 		l := m.alive(in.Pod.UID)
@@ -92,7 +92,7 @@ func (m mover) PrepareTarget(ctx context.Context, in contract.PrepareTargetInput
 	})
 }
 
-// Migrate is the node.Mover's: it begins, or follows what was begun.
+// Migrate implements node.Mover: it begins a move, or follows an existing one.
 func (m mover) Migrate(
 	ctx context.Context, in contract.MigrateDomainInput, progress func(contract.MigrationProgress),
 ) (out contract.MigrationOutcome, err error) {
@@ -134,7 +134,7 @@ func (m mover) end(v *move, o contract.MigrationOutcome) {
 	}
 }
 
-// leave is the end of the copying.
+// leave ends the copy.
 func (m mover) leave(v *move) {
 	from, to := m.alive(v.source), m.alive(v.target)
 	switch {
@@ -159,7 +159,7 @@ func (m mover) leave(v *move) {
 	}
 }
 
-// resume lets the guest go on at the target, once.
+// resume resumes the guest at the target, once.
 func (m mover) resume(v *move) error {
 	l := m.alive(v.target)
 	if l == nil {
@@ -179,11 +179,11 @@ func (m mover) resume(v *move) error {
 	v.granted, v.resumed, l.ran = true, true, true
 	l.domain = contract.DomainObservation{PodUID: l.podUID, Sequence: 3, State: contract.DomainRunning,
 		MachineType: "pc-q35-7.2"}
-	m.machine.tell(l)
+	m.machine.reportDomain(l)
 	return nil
 }
 
-// Abort is the node.Mover's.
+// Abort implements node.Mover.
 func (m mover) Abort(ctx context.Context, in contract.AbortMigrationInput) (bool, error) {
 	return do(ctx, m, func() (bool, error) {
 		v := m.of(in.Migration.UID)
@@ -196,10 +196,10 @@ func (m mover) Abort(ctx context.Context, in contract.AbortMigrationInput) (bool
 	})
 }
 
-// Adjust is the node.Mover's.
+// Adjust implements node.Mover.
 func (m mover) Adjust(context.Context, contract.AdjustMigrationInput) error { return nil }
 
-// FinishTarget is the node.Mover's.
+// FinishTarget implements node.Mover.
 func (m mover) FinishTarget(
 	ctx context.Context, in contract.FinishTargetInput,
 ) (contract.DomainObservation, error) {
@@ -215,14 +215,14 @@ func (m mover) FinishTarget(
 	})
 }
 
-// WithdrawTarget is the node.Mover's.
+// WithdrawTarget implements node.Mover.
 func (m mover) WithdrawTarget(ctx context.Context, in contract.WithdrawTargetInput) error {
 	_, err := do(ctx, m, func() (none struct{}, err error) {
 		l := m.alive(in.Pod.UID)
 		switch v := m.of(in.Migration.UID); {
 		case l == nil:
 		case l.ran || v.granted:
-			return none, &node.RefusedError{Message: "the guest may go on here already"}
+			return none, &node.RefusedError{Message: "the guest may run here already"}
 		default:
 			m.machine.off(l, contract.DomainShutoff, contract.ReasonNotReceived)
 		}
@@ -231,7 +231,7 @@ func (m mover) WithdrawTarget(ctx context.Context, in contract.WithdrawTargetInp
 	return err
 }
 
-// Inspect is the node.Mover's.
+// Inspect implements node.Mover.
 func (m mover) Inspect(ctx context.Context, in contract.InspectMigrationInput) (contract.MigrationTruth, error) {
 	return do(ctx, m, func() (out contract.MigrationTruth, err error) {
 		v, l := m.of(in.Migration.UID), m.alive(in.Pod.UID)

@@ -17,23 +17,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/contract"
 	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/node/forward"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Nodes: guests are on the first, unless they are moved.
+// Nodes: guests run on the first, unless they migrate.
 const nodeName, otherNode = "node1", "node2"
 
-// How long things take on the node.
+// Durations on the node.
 const (
 	lag      = 10 * time.Millisecond
 	stopTime = 30 * time.Millisecond
 )
 
-// machine plays scheduler, kubelet, node worker and launchers of one node. Everything happens on one goroutine.
+// machine simulates scheduler, kubelets, node workers and launchers. Everything runs on one goroutine.
 type machine struct {
 	kube     *kube.Server
 	temporal client.Client
@@ -47,12 +47,12 @@ type machine struct {
 	made    map[string]*counts
 	broken  []string
 	plans   map[string]string
-	full    map[string]bool // namespaces whose pods find no place
+	full    map[string]bool // namespaces whose pods are unschedulable
 
 	created func(resource, namespace, name string)
 }
 
-// counts counts what was made for one VMI or VM name.
+// counts counts what was created for one VMI or VM name.
 type counts struct{ instances, pods, domains int }
 
 // launcher is one launcher pod's process.
@@ -63,7 +63,7 @@ type launcher struct {
 	reason                          string
 }
 
-// planRefuse is a plan for the first guest of a namespace/name, used up by it.
+// planRefuse is a plan for the first guest of a namespace/name, which consumes it.
 const planRefuse = "refuse" // libvirt refuses the first domain
 
 func newMachine(s *kube.Server, c client.Client) *machine {
@@ -114,7 +114,7 @@ func (m *machine) count(c kube.Change) {
 	}
 }
 
-// counts needs the lock.
+// counts must be called with the lock held.
 func (m *machine) counts(namespace, name string) *counts {
 	key := namespace + "/" + name
 	if m.made[key] == nil {
@@ -129,14 +129,14 @@ func (m *machine) breakf(format string, args ...any) {
 	m.broken = append(m.broken, fmt.Sprintf(format, args...))
 }
 
-// sync does for one pod what scheduler and kubelet would.
+// sync does the scheduler's and the kubelet's work for one pod.
 func (m *machine) sync(namespace, name, uid string) {
 	pod := kube.Get[corev1.Pod](m.kube, namespace, name)
 	l := m.launchers[uid]
 	switch {
 	case pod == nil || string(pod.UID) != uid:
 		if l != nil && !l.ended {
-			m.breakf("pod %s/%s went while its launcher was running", namespace, name)
+			m.breakf("pod %s/%s was deleted while its launcher was running", namespace, name)
 			m.off(l, contract.DomainShutoff, contract.ReasonDestroyed)
 		}
 		delete(m.launchers, uid)
@@ -146,7 +146,7 @@ func (m *machine) sync(namespace, name, uid string) {
 		m.after(stopTime, func() { m.off(l, contract.DomainShutoff, contract.ReasonShutdown) })
 	case l != nil && l.ended:
 		m.report(pod, l)
-	case pod.Spec.NodeName == "" && m.isFull(namespace): // placed once there is room again
+	case pod.Spec.NodeName == "" && m.isFull(namespace): // bound once the namespace is not full any more
 	case pod.Spec.NodeName == "":
 		_ = kube.Bind(m.kube, namespace, name, m.nodeFor(pod))
 	case l == nil:
@@ -167,7 +167,7 @@ func (m *machine) sync(namespace, name, uid string) {
 	}
 }
 
-// nodeFor is the node for a pod: where its instance has no other.
+// nodeFor returns a node for a pod on which its instance has no other.
 func (m *machine) nodeFor(pod *corev1.Pod) string {
 	for _, other := range kube.List[corev1.Pod](m.kube, pod.Namespace) {
 		if other.Labels[contract.LabelCreatedBy] == pod.Labels[contract.LabelCreatedBy] &&
@@ -178,7 +178,7 @@ func (m *machine) nodeFor(pod *corev1.Pod) string {
 	return nodeName
 }
 
-// setFull says whether the pods of a namespace find a place.
+// setFull makes the pods of a namespace unschedulable, or schedulable again.
 func (m *machine) setFull(namespace string, full bool) {
 	m.mu.Lock()
 	m.full[namespace] = full
@@ -203,12 +203,12 @@ func (m *machine) edit(pod *corev1.Pod, change func(*corev1.Pod)) {
 			change(p)
 		}
 	})
-	if err != nil { // somebody else wrote: the change brings us back here
+	if err != nil { // another writer was faster: its change leads back here
 		m.after(lag, func() { m.sync(pod.Namespace, pod.Name, string(pod.UID)) })
 	}
 }
 
-// ready follows the readiness gate.
+// ready writes the condition Ready as the readiness gate asks for.
 func (m *machine) ready(pod *corev1.Pod) {
 	is := func(kind corev1.PodConditionType) bool {
 		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -224,7 +224,7 @@ func (m *machine) ready(pod *corev1.Pod) {
 	}
 }
 
-// report writes how a launcher ended into its pod.
+// report writes the end of a launcher into its pod.
 func (m *machine) report(pod *corev1.Pod, l *launcher) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
@@ -261,7 +261,7 @@ func (m *machine) confirmEnd(pod *corev1.Pod, l *launcher) {
 	}
 }
 
-// StartDomain is the node worker's part: it asks the launcher.
+// StartDomain is the node worker's part: it calls the launcher.
 func (m *machine) StartDomain(ctx context.Context, in contract.StartDomainInput) (contract.DomainObservation, error) {
 	type answer struct {
 		domain contract.DomainObservation
@@ -311,7 +311,7 @@ func (m *machine) boot(vmi, pod contract.Object) (contract.DomainObservation, er
 	return l.domain, nil
 }
 
-// off is the end of a guest and of its launcher.
+// off ends a guest and its launcher.
 func (m *machine) off(l *launcher, state contract.DomainState, reason string) {
 	if l.ended {
 		return
@@ -329,22 +329,22 @@ func (m *machine) off(l *launcher, state contract.DomainState, reason string) {
 	if l.ran {
 		l.domain.Sequence++
 		l.domain.State, l.domain.Reason = state, reason
-		m.tell(l)
+		m.reportDomain(l)
 	}
 	m.sync(l.namespace, l.podName, l.podUID)
 }
 
-// tell tells a domain as the node worker does; what is lost here, the pod says too.
-func (m *machine) tell(l *launcher) {
+// reportDomain reports a domain as the node worker does. If the report is lost, the pod has the outcome, too.
+func (m *machine) reportDomain(l *launcher) {
 	domain, id := l.domain, contract.VMIID(l.namespace, l.vmi)
-	time.AfterFunc(forward.HoldOff(domain), func() {
+	time.AfterFunc(forward.Debounce(domain), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = m.temporal.SignalWorkflow(ctx, id, "", contract.SignalObserveDomain, domain)
 	})
 }
 
-// total is what was made in a namespace.
+// total returns what was created in a namespace.
 func (m *machine) total(namespace string) counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -357,7 +357,7 @@ func (m *machine) total(namespace string) counts {
 	return out
 }
 
-// domains is how many run in a namespace.
+// domains returns how many run in a namespace.
 func (m *machine) domains(namespace string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -370,7 +370,7 @@ func (m *machine) domains(namespace string) int {
 	return n
 }
 
-// onObject calls f for each object of kubevirt.io that is made from now on.
+// onObject calls f for each object of kubevirt.io that is created from now on.
 func (m *machine) onObject(f func(resource, namespace, name string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,14 +18,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/crdwatch/fencing"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/crdwatch/restore"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vm"
 )
 
-// TestOlderCopies: an entity that somebody terminated is started again within a minute (and what this machine needs),
-// and a Temporal that has lost the fencing token is noticed as an older copy: a new epoch begins on both sides.
+// TestOlderCopies: a terminated entity is started again within a minute (plus the time that this machine needs), and a
+// Temporal that has lost the fencing token is detected as an older copy: a new epoch begins on both sides.
 func TestOlderCopies(t *testing.T) {
 	l := newLane(t, startTemporal(t), "older-copies")
 	l.startWorker(newWorker(t))
@@ -49,10 +49,10 @@ func TestOlderCopies(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAnOlderCopyIsPutBack: Temporal's databases are put back to a copy from while a VM was halted, which has been
-// started since. Its guest runs on, the VM's entity hears of the new epoch and knows what there is, and the VM can be
-// stopped: in the same two minutes.
-func TestAnOlderCopyIsPutBack(t *testing.T) {
+// TestOlderCopyPutBack: Temporal's databases are put back to a copy from before a halted VM was started. Its guest runs
+// on, the VM's entity receives the new epoch and the present state, and the VM can be stopped: within the same two
+// minutes.
+func TestOlderCopyPutBack(t *testing.T) {
 	server := startTemporal(t)
 	l := newLane(t, server, "put-back")
 	l.startWorker(newWorker(t))
@@ -61,13 +61,13 @@ func TestAnOlderCopyIsPutBack(t *testing.T) {
 	require.NoError(t, err)
 	until(t, healLimit, "the first epoch begins", func() error { return l.epoch(1) })
 	require.NoError(t, s.createVM(kubevirt.RunStrategyHalted))
-	until(t, healLimit, "the VM is stopped", s.stopped)
+	until(t, healLimit, "the VM is stopped", s.checkStopped)
 
 	older := filepath.Join(t.TempDir(), "older")
 	server.copyDatabase(t, older)
 	copied := l.token()
 	require.NoError(t, s.strategy(kubevirt.RunStrategyAlways))
-	until(t, healLimit, "the VM runs", func() error { return s.running(1, 1) })
+	until(t, healLimit, "the VM runs", func() error { return s.checkRunning(1, 1) })
 	until(t, healLimit, "the token is advanced after the copy", func() error {
 		if l.token() == copied {
 			return fmt.Errorf("it is still %s", copied)
@@ -77,7 +77,7 @@ func TestAnOlderCopyIsPutBack(t *testing.T) {
 
 	server.putBack(t, older)
 	began := time.Now()
-	until(t, healLimit, "the VM's entity knows what there is", func() error {
+	until(t, healLimit, "the VM's entity has the present state", func() error {
 		require.NoError(t, s.untouched())
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
@@ -85,39 +85,41 @@ func TestAnOlderCopyIsPutBack(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		var state vm.State // anew each time: what an answer leaves out, decoding leaves as it was
+		var state vm.State // a new value each time: decoding does not reset absent fields
 		if err := answer.Get(&state); err != nil {
 			return err
 		}
 		if state.Epoch < 2 || state.Stale || state.VMI == nil || state.Open != nil {
-			return fmt.Errorf("it knows %s", inJSON("", state))
+			return fmt.Errorf("its state is %s", inJSON("", state))
 		}
-		return errors.Join(l.epoch(2), s.running(1, 1))
+		return errors.Join(l.epoch(2), s.checkRunning(1, 1))
 	})
 	knew := time.Since(began)
-	for range 200 { // what was decided from old memory would show
+	for range 200 { // time for a decision from the older state
 		require.NoError(t, s.untouched())
 		time.Sleep(25 * time.Millisecond)
 	}
 	require.NoError(t, s.strategy(kubevirt.RunStrategyHalted))
-	until(t, healLimit-time.Since(began), "the VM stops when that is asked for", s.stopped)
+	until(t, healLimit-time.Since(began), "the VM stops on request", s.checkStopped)
 	require.Equal(t, counts{1, 1, 1}, l.machine.total(s.namespace))
 	require.Empty(t, l.broken())
-	t.Logf("the entity knew what there is %s after Temporal answered, and obeyed after %s",
+	t.Logf("the entity had the present state %s after Temporal answered, and the VM was stopped after %s",
 		knew.Round(time.Second), time.Since(began).Round(time.Second))
 }
 
-// untouched: there is still the one instance, with the one guest that was started in it.
+// untouched checks that there is still one instance, with the guest that was started in it.
 func (s *story) untouched() error {
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
 	made, domains := s.machine.total(s.namespace), s.machine.domains(s.namespace)
 	if vmi == nil || vmi.DeletionTimestamp != nil || domains != 1 || made != (counts{1, 1, 1}) {
-		return fmt.Errorf("the guest was touched: %d domains run, made were %+v\n%w\n%s", domains, made, s.says(), s.log())
+		return fmt.Errorf("the guest was affected: %d domains run, %+v were created\n%w\n%s", domains, made,
+			s.stateError(),
+			s.log())
 	}
 	return nil
 }
 
-// openRun is the open run of a workflow, unless it is that one.
+// openRun returns the open run of a workflow, unless it is that one.
 func (l *lane) openRun(id, not string) (run string, err error) {
 	ctx, cancel := context.WithTimeout(l.t.Context(), 5*time.Second)
 	defer cancel()
@@ -133,9 +135,9 @@ func (l *lane) openRun(id, not string) (run string, err error) {
 	return run, nil
 }
 
-// token is Kubernetes' side of the fencing token, as it is written.
+// token returns Kubernetes' side of the fencing token, as stored.
 func (l *lane) token() string {
-	lease := kube.Get[coordinationv1.Lease](l.kube, systemNamespace, fencing.LeaseName)
+	lease := kube.Get[coordinationv1.Lease](l.kube, systemNamespace, restore.LeaseName)
 	if lease == nil {
 		return ""
 	}
@@ -148,7 +150,7 @@ func (l *lane) epoch(want int64) error {
 	if err != nil {
 		return err
 	}
-	got, err := fencing.New(l.temporal, clients.CoordinationV1().Leases(systemNamespace)).Epoch(l.t.Context())
+	got, err := restore.New(l.temporal, clients.CoordinationV1().Leases(systemNamespace)).Epoch(l.t.Context())
 	if err == nil && got != want {
 		err = fmt.Errorf("epoch %d", got)
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The programs that are killed.
+// Programs that are killed.
 const (
 	controlWorker = "control-worker"
 	crdWatch      = "crdwatch"
 )
 
-// floor is the oldest release that a cluster may still run: a tag, which the replayed histories' MANIFEST names.
+// floor returns the oldest release that a cluster may still run: a tag, which the replayed histories' MANIFEST names.
 func floor(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "testsuite", "replay", "histories", "MANIFEST"))
@@ -34,14 +34,14 @@ func floor(t *testing.T) string {
 	return ""
 }
 
-// built holds this checkout's programs, each built once.
+// built has this checkout's programs, each built once.
 var built struct {
 	sync.Mutex
 	folder string
 	names  []string
 }
 
-// build builds a program of this checkout, unless that was done.
+// build builds a program of this checkout, once.
 func build(t *testing.T, name string) string {
 	t.Helper()
 	built.Lock()
@@ -60,8 +60,8 @@ func newWorker(t *testing.T) string {
 	return build(t, controlWorker)
 }
 
-// oldRelease is the floor and its commit. Why says why there is no such commit: nothing has been released yet, or the
-// clone is shallow and the environment allows to do without.
+// oldRelease returns the floor and its commit. Why is the reason for no commit: there is no release yet, or the clone
+// is shallow and the environment permits that.
 func oldRelease(t *testing.T) (tag, commit, why string) {
 	t.Helper()
 	tag = floor(t)
@@ -83,7 +83,7 @@ func oldRelease(t *testing.T) (tag, commit, why string) {
 
 func git(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.Command("git", args...) //nolint:gosec // fixed words and a tag from this repository
+	cmd := exec.Command("git", args...) // fixed words and a tag from this repository
 	cmd.Dir = root(t)
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
@@ -111,7 +111,7 @@ func oldWorker(t *testing.T, commit string) string {
 	partial := out + ".partial"
 	text, err := os.ReadFile(filepath.Join(work, "built"))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(partial, text, 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(partial, text, 0o755))
 	require.NoError(t, os.Rename(partial, out))
 	return out
 }

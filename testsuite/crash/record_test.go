@@ -15,17 +15,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// recordedToo are scenarios of the kill test.
+// recordedToo returns the scenarios of the kill test that are recorded, too.
 func recordedToo() []string {
 	return []string{"stop", "restart", "crash loop", "scale", "continue-as-new in a scale"}
 }
 
-// TestRecord plays migrations, a drain, and what VMs and replica sets go through undisturbed, and writes the histories
-// of the migrations, the queue that admitted them, the drain, the VMs and the sets for testsuite/replay.
+// TestRecord plays migrations, a drain, and scenarios of VMs and replica sets undisturbed, and writes the histories of
+// the migrations, the queue that admitted them, the drain, the VMs and the sets for testsuite/replay.
 // VIRTFLOW_CRASH_RECORD names the release. Those of real nodes come from make record-histories; these need no cluster.
 func TestRecord(t *testing.T) {
 	release := os.Getenv("VIRTFLOW_CRASH_RECORD")
@@ -42,7 +42,7 @@ func TestRecord(t *testing.T) {
 		{"drain", running, (*story).evict, (*story).drained, counts{1, 2, 1}, false},
 	}, more...) {
 		s, summary, err := l.play(sc, slug(sc.name), func() {}, func(int) {}, "")
-		require.NoError(t, err, "%s: %s\n%s\n%s", sc.name, s.tail(60), s.says(), l.log())
+		require.NoError(t, err, "%s: %s\n%s\n%s", sc.name, s.tail(60), s.stateError(), l.log())
 		t.Logf("%s: %s", sc.name, summary)
 	}
 	query := fmt.Sprintf("WorkflowType IN ('%s', '%s', '%s', '%s', '%s')", contract.WorkflowMigration,
@@ -62,7 +62,7 @@ func TestRecord(t *testing.T) {
 		"--temporal-tls-cert", file("client.crt"), "--temporal-tls-key", file("client.key")))
 }
 
-// cancelled asks for a migration, and deletes it while its target's pod finds no place.
+// cancelled requests a migration, and deletes it while its target's pod is unschedulable.
 func (s *story) cancelled() error {
 	s.machine.setFull(s.namespace, true)
 	defer s.machine.setFull(s.namespace, false)
@@ -72,7 +72,7 @@ func (s *story) cancelled() error {
 	if err := await(patience, func() error {
 		m := kube.Get[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, vmName)
 		if m == nil || m.Status.Phase != kubevirt.MigrationScheduling {
-			return s.says()
+			return s.stateError()
 		}
 		return nil
 	}); err != nil {
@@ -81,12 +81,12 @@ func (s *story) cancelled() error {
 	return kube.Remove[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, vmName, nil)
 }
 
-// stayed: the guest is where it was, and nothing is left of the migration.
+// stayed checks that the guest is where it was, and nothing of the migration is left.
 func (s *story) stayed() error {
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
 	if vmi == nil || vmi.Status.NodeName != nodeName || len(kube.List[corev1.Pod](s.kube, s.namespace)) != 1 ||
 		len(kube.List[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace)) > 0 {
-		return s.says()
+		return s.stateError()
 	}
-	return s.running(1, 1)
+	return s.checkRunning(1, 1)
 }

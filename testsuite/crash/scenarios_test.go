@@ -14,57 +14,60 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const vmName = "web"
 
-// scenario is something that is asked for, and what must come of it.
+// scenario is a request, and the end that it must reach.
 type scenario struct {
 	name string
-	// prepare brings the objects to where the scenario begins; nothing is counted and nobody is killed.
+	// prepare creates the scenario's objects. Nothing is counted or killed meanwhile.
 	prepare func(*story) error
-	// act asks.
+	// act makes the request.
 	act func(*story) error
-	// done says what is missing.
+	// done returns what is missing.
 	done func(*story) error
-	// makes is what is made on the way, from the beginning on, and no more than that.
+	// makes is what is created from the beginning on, and no more than that.
 	makes counts
-	// crdwatch says that crdwatch is killed in it as well.
+	// crdwatch: crdwatch is killed in it as well.
 	crdwatch bool
 }
 
-// scenarios has for each kind of entity one in which crdwatch is killed as well.
+// scenarios has, for each kind of entity, one in which crdwatch is killed as well.
 func scenarios() []scenario {
 	start := func(s *story) error { return s.createVM(kubevirt.RunStrategyAlways) }
 	noReplicas := func(s *story) error { return s.createSet(0) }
 	scale := func(s *story) error { return s.scale(2) }
 	return []scenario{
-		{"start", none, start, func(s *story) error { return s.running(1, 1) }, counts{1, 1, 1}, true},
+		{"start", none, start, func(s *story) error { return s.checkRunning(1, 1) }, counts{1, 1, 1}, true},
 		{"stop", running, func(s *story) error {
 			return s.strategy(kubevirt.RunStrategyHalted)
-		}, (*story).stopped, counts{1, 1, 1}, false},
-		{"restart", running, (*story).restart, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 2}, false},
+		}, (*story).checkStopped, counts{1, 1, 1}, false},
+		{"restart", running, (*story).restart, func(s *story) error { return s.checkRunning(2, 1) },
+			counts{2, 2, 2}, false},
 		{"crash loop", none, func(s *story) error {
-			s.plan(planRefuse)
+			s.setPlan(planRefuse)
 			return start(s)
-		}, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 1}, false},
-		{"panic", running, (*story).panics, func(s *story) error { return s.running(2, 1) }, counts{2, 2, 2}, false},
-		{"delete", running, (*story).delete, (*story).gone, counts{1, 1, 1}, false},
-		{"scale", noReplicas, scale, func(s *story) error { return s.replicas(2) }, counts{2, 2, 2}, true},
+		}, func(s *story) error { return s.checkRunning(2, 1) }, counts{2, 2, 1}, false},
+		{"panic", running, (*story).panicGuests, func(s *story) error { return s.checkRunning(2, 1) },
+			counts{2, 2, 2}, false},
+		{"delete", running, (*story).delete, (*story).checkNothingLeft, counts{1, 1, 1}, false},
+		{"scale", noReplicas, scale, func(s *story) error { return s.checkReplicas(2) }, counts{2, 2, 2}, true},
 		{"node", none, (*story).createNode, (*story).labelled, counts{}, true},
-		{"continue-as-new in a start", none, midway(start, 1), heard(func(s *story) error { return s.running(1, 1) }),
+		{"continue-as-new in a start", none, midway(start, 1),
+			closeReported(func(s *story) error { return s.checkRunning(1, 1) }),
 			counts{1, 1, 1}, true},
 		{"continue-as-new in a scale", noReplicas, midway(scale, 2),
-			heard(func(s *story) error { return s.replicas(2) }), counts{2, 2, 2}, false},
+			closeReported(func(s *story) error { return s.checkReplicas(2) }), counts{2, 2, 2}, false},
 		{"migrate", running, (*story).migrate, (*story).moved, counts{1, 2, 1}, true},
 		{"drain", running, (*story).evict, (*story).drained, counts{1, 2, 1}, false},
 	}
 }
 
-// midway does what begins a transition, and has every entity continue as new in the middle of it: while so many
-// pods find no place.
+// midway begins a transition, and has every entity continue as new in the middle of it: while so many pods are
+// unschedulable.
 func midway(begin func(*story) error, pods int) func(*story) error {
 	return func(s *story) error {
 		s.machine.setFull(s.namespace, true)
@@ -80,7 +83,7 @@ func midway(begin func(*story) error, pods int) func(*story) error {
 			if err := await(patience, func() error {
 				return s.lane.temporal.SignalWorkflow(s.ctx, id, "", contract.SignalContinueAsNew, struct{}{})
 			}); err != nil {
-				return fmt.Errorf("asking %s to continue as new: %w", id, err)
+				return fmt.Errorf("requesting %s to continue as new: %w", id, err)
 			}
 		}
 		if err := await(patience, func() error { return s.continued(ids) }); err != nil {
@@ -94,8 +97,8 @@ func midway(begin func(*story) error, pods int) func(*story) error {
 	}
 }
 
-// heard: it is done, and the runs that have not opened the transition have heard that it closed.
-func heard(done func(*story) error) func(*story) error {
+// closeReported returns done, and checks that the runs that have not opened the transition have received its close.
+func closeReported(done func(*story) error) func(*story) error {
 	return func(s *story) error {
 		if err := done(s); err != nil {
 			return err
@@ -116,17 +119,17 @@ func heard(done func(*story) error) func(*story) error {
 				return err
 			}
 			if state.Open != nil {
-				return fmt.Errorf("%s takes %s for open", id, state.Open.ID)
+				return fmt.Errorf("%s has the open transition %s", id, state.Open.ID)
 			}
 		}
 		return nil
 	}
 }
 
-// waiting: a transition is open, and there are that many pods.
+// waiting checks that a transition is open, and that there are that many pods.
 func (s *story) waiting(pods int) error {
 	if open, _ := s.transitions(); len(open) == 0 || len(kube.List[corev1.Pod](s.kube, s.namespace)) != pods {
-		return fmt.Errorf("open: %v\n%w", open, s.says())
+		return fmt.Errorf("open: %v\n%w", open, s.stateError())
 	}
 	return nil
 }
@@ -137,7 +140,7 @@ func running(s *story) error {
 	if err := s.createVM(kubevirt.RunStrategyAlways); err != nil {
 		return err
 	}
-	return await(patience, func() error { return s.running(1, 1) })
+	return await(patience, func() error { return s.checkRunning(1, 1) })
 }
 
 func (s *story) createVM(strategy kubevirt.VirtualMachineRunStrategy) error {
@@ -175,7 +178,7 @@ func (s *story) createSet(n int32) error {
 	return err
 }
 
-// migrate asks for a migration, as the admission would let it through.
+// migrate creates a migration, as admission would.
 func (s *story) migrate() error {
 	_, err := kube.Put(s.kube, &kubevirt.VirtualMachineInstanceMigration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: vmName,
@@ -186,30 +189,30 @@ func (s *story) migrate() error {
 	return err
 }
 
-// moved: the guest is at the other node, and nothing is left where it was.
+// moved checks that the guest is on the other node, and nothing is left on the first.
 func (s *story) moved() error {
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
 	all := kube.List[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace)
 	switch {
 	case len(all) != 1 || vmi == nil || all[0].Status.Phase != kubevirt.MigrationSucceeded ||
 		len(all[0].Finalizers) > 0:
-		return s.says()
+		return s.stateError()
 	case vmi.Status.NodeName != otherNode || len(vmi.Status.ActivePods) != 1 || vmi.Status.MigrationState == nil ||
 		!vmi.Status.MigrationState.Completed:
-		return s.says()
+		return s.stateError()
 	case len(kube.List[corev1.Pod](s.kube, s.namespace)) != 1:
-		return s.says()
+		return s.stateError()
 	}
-	return s.running(1, 1)
+	return s.checkRunning(1, 1)
 }
 
-// evict asks the guest to leave, as the eviction of its pod does. Its node outlives the scenario, and counts its
+// evict marks the guest for evacuation, as the eviction webhook does. Its node outlives the scenario, and counts its
 // drains.
 func (s *story) evict() error {
 	var node struct {
 		Count int `json:"count"`
 	}
-	if err := await(patience, func() error { // the worker that is asked may be the one that is killed
+	if err := await(patience, func() error { // the control worker that gets the request may be killed
 		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
 		defer cancel()
 		answer, err := s.lane.temporal.QueryWorkflow(ctx, contract.NodeID(nodeName), "", contract.QueryState)
@@ -229,19 +232,19 @@ func (s *story) evict() error {
 	})
 }
 
-// drained: the guest has moved, nobody is asked to leave any more, and the drain has ended.
+// drained checks that the guest has moved, no instance is marked for evacuation, and the drain has ended.
 func (s *story) drained() error {
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
 	if _, closed := s.transitions(); !slices.Contains(closed, "drain Completed") {
-		return fmt.Errorf("closed: %v: %w", closed, s.says())
+		return fmt.Errorf("closed: %v: %w", closed, s.stateError())
 	}
 	if vmi == nil || vmi.Status.EvacuationNodeName != "" {
-		return s.says()
+		return s.stateError()
 	}
 	return s.moved()
 }
 
-// createNode makes a node on which there is no node worker.
+// createNode creates a node without a node worker.
 func (s *story) createNode() error {
 	_, err := kube.Put(s.kube, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
@@ -251,17 +254,17 @@ func (s *story) createNode() error {
 	return err
 }
 
-// labelled: the node says that it takes no VMs.
+// labelled checks that the node is labelled as unschedulable for VMs.
 func (s *story) labelled() error {
 	s.follow(contract.NodeID(s.namespace))
 	node := kube.Get[corev1.Node](s.kube, "", s.namespace)
 	if node == nil || s.total() == 0 || node.Labels[contract.LabelSchedulable] != "false" {
-		return s.says()
+		return s.stateError()
 	}
 	return nil
 }
 
-// persist repeats an edit that met a newer object, as a client does.
+// persist repeats an edit after a conflict, as a client does.
 func persist(edit func() error) error {
 	return await(5*time.Second, edit)
 }
@@ -284,7 +287,7 @@ func (s *story) strategy(strategy kubevirt.VirtualMachineRunStrategy) error {
 	})
 }
 
-// restart asks as the API server's subresource does.
+// restart requests a restart, as the API server's subresource does.
 func (s *story) restart() error {
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
 	if vmi == nil {
@@ -307,7 +310,7 @@ func (s *story) deleteVMI() error {
 	return deleteReported[kubevirt.VirtualMachineInstance](s, contract.VMIID(s.namespace, vmName))
 }
 
-// deleteReported deletes as the API server does: who deletes is reported first.
+// deleteReported deletes as the API server does: the user is reported first.
 func deleteReported[T any, P interface {
 	kube.Pointer[T]
 	metav1.Object
@@ -324,13 +327,15 @@ func deleteReported[T any, P interface {
 	return kube.Remove[T, P](s.kube, s.namespace, vmName, nil)
 }
 
-func (s *story) plan(p string) {
+// setPlan sets what the machine does with the next instance.
+func (s *story) setPlan(p string) {
 	s.machine.mu.Lock()
 	defer s.machine.mu.Unlock()
 	s.machine.plans[s.namespace+"/"+vmName] = p
 }
 
-func (s *story) panics() error {
+// panicGuests ends all guests of the story as a kernel panic does.
+func (s *story) panicGuests() error {
 	s.machine.work <- func() {
 		for _, l := range s.machine.launchers {
 			if l.namespace == s.namespace {
@@ -341,16 +346,16 @@ func (s *story) panics() error {
 	return nil
 }
 
-// running: that many instances were made so far, and the last runs that many domains.
-func (s *story) running(instances, domains int) error {
+// checkRunning checks that so many instances were created so far, and the last runs that many domains.
+func (s *story) checkRunning(instances, domains int) error {
 	vm := kube.Get[kubevirt.VirtualMachine](s.kube, s.namespace, vmName)
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](s.kube, s.namespace, vmName)
 	switch {
 	case vm == nil || vmi == nil:
-		return s.says()
+		return s.stateError()
 	case vm.Status.PrintableStatus != kubevirt.VirtualMachineStatusRunning || !vm.Status.Ready ||
 		vmi.Status.Phase != kubevirt.Running:
-		return s.says()
+		return s.stateError()
 	case s.machine.total(s.namespace).instances < instances:
 		return fmt.Errorf("made: %+v", s.machine.total(s.namespace))
 	case s.machine.domains(s.namespace) != domains:
@@ -359,28 +364,30 @@ func (s *story) running(instances, domains int) error {
 	return nil
 }
 
-func (s *story) stopped() error {
+// checkStopped checks that the VM has stopped, and that no pod or domain is left.
+func (s *story) checkStopped() error {
 	vm := kube.Get[kubevirt.VirtualMachine](s.kube, s.namespace, vmName)
 	if vm == nil || vm.Status.PrintableStatus != kubevirt.VirtualMachineStatusStopped ||
 		len(kube.List[corev1.Pod](s.kube, s.namespace)) > 0 || s.machine.domains(s.namespace) > 0 {
-		return s.says()
+		return s.stateError()
 	}
 	return nil
 }
 
-func (s *story) replicas(n int32) error {
+// checkReplicas checks that the set has so many ready replicas, and that so many domains run.
+func (s *story) checkReplicas(n int32) error {
 	set := kube.Get[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName)
 	if set == nil || set.Status.Replicas != n || set.Status.ReadyReplicas != n ||
 		s.machine.domains(s.namespace) != int(n) {
-		return s.says()
+		return s.stateError()
 	}
 	return nil
 }
 
-// gone: nothing is left of anything.
-func (s *story) gone() error {
+// checkNothingLeft checks that nothing is left.
+func (s *story) checkNothingLeft() error {
 	if left := s.names(); len(left) > 0 || s.machine.domains(s.namespace) > 0 {
-		return s.says()
+		return s.stateError()
 	}
 	return nil
 }

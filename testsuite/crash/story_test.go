@@ -17,18 +17,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// story is one scenario in a namespace of its own.
+// story is one run of a scenario, in a namespace of its own.
 type story struct {
 	*lane
 	*follower
 	namespace string
-	// writes and reads are the control worker's, of Kubernetes, until the end was reached, and events those of each
-	// workflow that was followed.
+	// writes and reads are the control worker's requests to Kubernetes until the end was reached, and events those of
+	// each followed workflow.
 	writes, reads int
 	events        map[string]int
 
@@ -36,16 +36,16 @@ type story struct {
 	following map[string]chan struct{}
 }
 
-// play runs a scenario to its end, and cleans up. Begins is called when what is asked for is asked for, and counted
-// after each event from then on. It returns what the cluster was like at the end: as wanted, if something is wanted and
-// that comes about.
+// play runs a scenario to its end, and cleans up. onRequest is called right before the scenario's request, and onEvent
+// after each later event, with their number so far. It returns the state of the cluster at the end: the wanted one, if
+// one is given and is reached.
 func (l *lane) play(
-	sc scenario, namespace string, begins func(), counted func(int), want string,
+	sc scenario, namespace string, onRequest func(), onEvent func(int), want string,
 ) (s *story, summary string, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s = &story{lane: l, namespace: namespace, following: map[string]chan struct{}{}}
-	s.follower = follow(ctx, l.temporal, counted)
+	s.follower = follow(ctx, l.temporal, onEvent)
 	if _, err := kube.Put(l.kube, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return s, "", err
 	}
@@ -69,7 +69,7 @@ func (l *lane) play(
 		return s, "", fmt.Errorf("preparing: %w", err)
 	}
 	s.arm()
-	begins()
+	onRequest()
 	if err := sc.act(s); err != nil {
 		return s, "", fmt.Errorf("asking: %w", err)
 	}
@@ -77,8 +77,8 @@ func (l *lane) play(
 		if err := errors.Join(sc.done(s), s.settled()); err != nil {
 			return err
 		}
-		if got := s.summary(); want != "" && got != want { // what crdwatch has yet to say may be missing
-			return fmt.Errorf("the end is another one:\n%s\nwithout a kill it is:\n%s", got, want)
+		if got := s.summary(); want != "" && got != want { // crdwatch may not have sent everything yet
+			return fmt.Errorf("the end differs:\n%s\nwithout a kill it is:\n%s", got, want)
 		}
 		return nil
 	}); err != nil {
@@ -86,12 +86,12 @@ func (l *lane) play(
 	}
 	summary, s.writes, s.reads, s.events = s.summary(), l.stopWrites(), int(l.read.Load()), s.counts()
 	if made := s.machine.total(namespace); made != sc.makes {
-		err = fmt.Errorf("made were %+v instead of %+v", made, sc.makes)
+		err = fmt.Errorf("%+v were created, want %+v", made, sc.makes)
 	}
 	return s, summary, errors.Join(err, s.clean())
 }
 
-// follow follows an entity, or says that there may be a new run of it.
+// follow follows an entity, or notes that there may be a new run of it.
 func (s *story) follow(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,14 +105,14 @@ func (s *story) follow(id string) {
 	}
 }
 
-// followed are the entities that are followed.
+// followed returns the entities that are followed.
 func (s *story) followed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.following))
 }
 
-// settled fails while transitions are open, or something has just happened.
+// settled fails while transitions are open, or there was an event recently.
 func (s *story) settled() error {
 	if open, _ := s.transitions(); len(open) > 0 {
 		return fmt.Errorf("open: %v", open)
@@ -120,12 +120,12 @@ func (s *story) settled() error {
 	s.follower.mu.Lock()
 	defer s.follower.mu.Unlock()
 	if time.Since(s.last) < 300*time.Millisecond {
-		return errors.New("it goes on")
+		return errors.New("there are still events")
 	}
 	return nil
 }
 
-// clean deletes everything as a user would, and fails when anything is left.
+// clean deletes everything as a user would, and fails if anything is left.
 func (s *story) clean() error {
 	_ = kube.Remove[kubevirt.VirtualMachine](s.kube, s.namespace, vmName, nil)
 	_ = kube.Remove[kubevirt.VirtualMachineInstanceReplicaSet](s.kube, s.namespace, vmName, nil)
@@ -133,17 +133,17 @@ func (s *story) clean() error {
 		_ = kube.Remove[kubevirt.VirtualMachineInstanceMigration](s.kube, s.namespace, m.Name, nil)
 	}
 	_ = kube.Remove[corev1.Node](s.kube, "", s.namespace, nil)
-	if err := await(patience, s.gone); err != nil {
-		return fmt.Errorf("no clean slate: %w", err)
+	if err := await(patience, s.checkNothingLeft); err != nil {
+		return fmt.Errorf("cleaning up: %w", err)
 	}
 	if err := await(patience, s.entities); err != nil {
-		return fmt.Errorf("no clean slate: %w", err)
+		return fmt.Errorf("cleaning up: %w", err)
 	}
 	return nil
 }
 
-// summary is the outcome in words, the same in each run: what there is, what it says of itself, what was made on the
-// way, and how the transitions ended.
+// summary returns the outcome as text, the same in each run: the objects, their statuses, what was created, and how the
+// transitions ended.
 func (s *story) summary() string {
 	var b strings.Builder
 	for _, name := range s.names() {
@@ -181,19 +181,19 @@ func (s *story) summary() string {
 	return b.String()
 }
 
-// names are the objects of the story.
+// names returns the objects of the story.
 func (s *story) names() []string {
 	return slices.DeleteFunc(s.kube.Names(), func(name string) bool {
 		return !strings.Contains(name+"/", "/"+s.namespace+"/")
 	})
 }
 
-// says is what a person would look at, put together when somebody does.
-func (s *story) says() error { return landscape{s} }
+// stateError returns the state of the cluster as an error, which is read when it is printed.
+func (s *story) stateError() error { return landscape{s} }
 
 type landscape struct{ story *story }
 
-// Error is what there is.
+// Error returns that state.
 func (l landscape) Error() string {
 	s := l.story
 	var b strings.Builder

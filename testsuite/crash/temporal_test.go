@@ -33,8 +33,8 @@ type temporalServer struct {
 	process *exec.Cmd
 }
 
-// taskTimeout is how long Temporal waits for a worker that took a workflow task and died. The default, ten seconds,
-// would be most of what each case takes; a worker on a machine that is busy otherwise needs some.
+// taskTimeout is how long Temporal waits for a worker that died with a workflow task. The default, ten seconds, would
+// be most of each case's duration; a busy machine needs some.
 const taskTimeout = "5s"
 
 // startTemporal starts the development server with ports and a database of its own.
@@ -51,6 +51,11 @@ func startTemporal(t *testing.T) *temporalServer {
 		pki.Request{Name: "server", CommonName: "localhost", Names: []string{"localhost"}, IPs: []string{"127.0.0.1"},
 			ClientToo: true}))
 	require.NoError(t, ca.Ensure(pki.Request{Name: "client", CommonName: "client"}))
+	// The certificates enforce the processes' roles.
+	for _, process := range []string{"control-worker", "crdwatch", "node-gateway"} {
+		require.NoError(t, ca.Ensure(pki.Request{Name: process, CommonName: process,
+			Organizations: []string{"virtflow:" + process}}))
+	}
 	text, err := os.ReadFile(filepath.Join(root(t), "temporal-dev.yaml"))
 	require.NoError(t, err)
 	const section = "\ndynamicConfig:\n"
@@ -80,7 +85,7 @@ func (s *temporalServer) loseDatabase(t *testing.T) {
 	s.serve(t)
 }
 
-// copyDatabase copies the databases to a folder, while the server is away for that.
+// copyDatabase copies the databases to a folder, while the server is stopped.
 func (s *temporalServer) copyDatabase(t *testing.T, to string) {
 	t.Helper()
 	end(s.process)
@@ -88,7 +93,7 @@ func (s *temporalServer) copyDatabase(t *testing.T, to string) {
 	s.serve(t)
 }
 
-// putBack kills the server and starts it with databases that were copied.
+// putBack kills the server and starts it with copied databases.
 func (s *temporalServer) putBack(t *testing.T, from string) {
 	t.Helper()
 	end(s.process)
@@ -125,7 +130,7 @@ func (s *temporalServer) options(namespace string) client.Options {
 		ConnectionOptions: client.ConnectionOptions{TLS: config}, Logger: silent{}}
 }
 
-// silent drops the SDK's log: that workers go away is what this is about.
+// silent discards the SDK's log, which is full of lost workers here.
 type silent struct{}
 
 func (silent) Debug(string, ...any) {}
@@ -133,7 +138,7 @@ func (silent) Info(string, ...any)  {}
 func (silent) Warn(string, ...any)  {}
 func (silent) Error(string, ...any) {}
 
-// freePorts finds loopback ports that nobody uses at the moment.
+// freePorts returns loopback ports that are free at the moment.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var out []string
@@ -150,7 +155,7 @@ func freePorts(t *testing.T, n int) []string {
 	return out
 }
 
-// start runs a program in the background; it ends with the test, if not before.
+// start runs a program in the background, at most until the test ends.
 func start(t *testing.T, log string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -165,7 +170,7 @@ func start(t *testing.T, log string, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// end kills a process as a crash does. Doing it again does nothing.
+// end kills a process as a crash does. A second call does nothing.
 func end(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
@@ -180,7 +185,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// root is the folder of the checkout.
+// root returns the folder of the checkout.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := checkout.Root()
@@ -188,7 +193,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// until polls a condition until it holds or the time is over.
+// until polls a condition until it holds. At the limit the test fails.
 func until(t *testing.T, limit time.Duration, what string, check func() error) {
 	t.Helper()
 	require.NoError(t, await(limit, check), "after %s still not: %s", limit, what)

@@ -22,7 +22,7 @@ import (
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// gates are those that the cases with an open configuration need.
+// gates returns the feature gates of the cases with an open configuration.
 func gates() []string {
 	return []string{
 		defaults.GateDownwardMetrics, defaults.GateHostDevices, defaults.GateHostDisk, defaults.GateReservedOverhead,
@@ -30,7 +30,7 @@ func gates() []string {
 	}
 }
 
-// configured is the KubeVirt object of a case's cluster.
+// configured returns the KubeVirt object of a case's cluster.
 func configured(config string, v Variant, permitted []string) *kubevirtv1.KubeVirt {
 	kv := &kubevirtv1.KubeVirt{}
 	kv.Status.DefaultArchitecture = "amd64"
@@ -42,7 +42,7 @@ func configured(config string, v Variant, permitted []string) *kubevirtv1.KubeVi
 	if len(permitted) > 0 {
 		kv.Spec.Configuration.PermittedHostDevices = &kubevirtv1.PermittedHostDevices{}
 	}
-	for _, name := range permitted { // which list it is on makes no difference to a VM
+	for _, name := range permitted { // the kind of the list makes no difference to a VM
 		list := &kv.Spec.Configuration.PermittedHostDevices.PciHostDevices
 		*list = append(*list, kubevirtv1.PciHostDevice{ResourceName: name, ExternalResourceProvider: true})
 	}
@@ -53,15 +53,15 @@ func configured(config string, v Variant, permitted []string) *kubevirtv1.KubeVi
 	return kv
 }
 
-// webhooks are those of one cluster.
+// webhooks are the webhooks of one cluster.
 type webhooks struct {
 	settings.Settings
 	handlers map[string]http.Handler
-	// cannotBe is why there is no such cluster: its KubeVirt object is refused.
+	// cannotBe has the reasons why there is no such cluster: its KubeVirt object is refused.
 	cannotBe []metav1.StatusCause
 }
 
-// clusters are the clusters that cases were recorded for, each made once.
+// clusters has the clusters that cases were recorded for, each created once.
 type clusters map[string]*webhooks
 
 func (c clusters) of(t testing.TB, r *Record, v Variant) *webhooks {
@@ -83,8 +83,8 @@ func (c clusters) of(t testing.TB, r *Record, v Variant) *webhooks {
 	return c[name]
 }
 
-// admit sends an instance through the webhooks, as the API server does when a user makes it. The causes say why it is
-// refused; none: it is admitted.
+// admit sends an instance through the webhooks, as the API server does when a user creates it. The causes are the
+// reasons of a refusal; none: it is admitted.
 func (w *webhooks) admit(
 	t testing.TB, vmi *kubevirtv1.VirtualMachineInstance,
 ) (*kubevirtv1.VirtualMachineInstance, []metav1.StatusCause) {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// differences are the facts that only one side has, by subject: "-" only KubeVirt, "+" only virtflow.
+// differences returns the facts that only one side has, by subject: "-" only KubeVirt, "+" only virtflow.
 func differences(kubevirt, virtflow Facts) map[string][]string {
 	out := map[string][]string{}
 	for subject := range union(kubevirt, virtflow) {
@@ -41,45 +41,44 @@ func union(a, b Facts) map[string]bool {
 	return out
 }
 
-type count struct{ same, of int }
+type count struct{ same, total int }
 
 func (c *count) add(same bool) {
-	c.of++
+	c.total++
 	if same {
 		c.same++
 	}
 }
 
-func (c count) String() string { return fmt.Sprintf("%d/%d", c.same, c.of) }
+func (c count) String() string { return fmt.Sprintf("%d/%d", c.same, c.total) }
 
 func (c count) share() float64 {
-	if c.of == 0 {
+	if c.total == 0 {
 		return 1
 	}
-	return float64(c.same) / float64(c.of)
+	return float64(c.same) / float64(c.total)
 }
 
-// Agreement is what a comparison has found.
+// Agreement has the results of a comparison.
 type Agreement struct {
 	admitted    count                         // cases
-	unsupported map[string]int                // cases by the field that is refused
-	machines    map[Variant]*count            // the same in every subject
-	subjects    map[Variant]map[string]*count // the same, by subject
+	unsupported map[string]int                // cases, by the field that is refused
+	machines    map[Variant]*count            // equal in every subject
+	subjects    map[Variant]map[string]*count // equal, by subject
 	unknown     []string                      // differences without a reason
-	why         *explained
+	matcher     *matcher
 }
 
 func newAgreement(known []Known) *Agreement {
 	return &Agreement{
 		unsupported: map[string]int{}, machines: map[Variant]*count{},
-		subjects: map[Variant]map[string]*count{}, why: explain(known),
+		subjects: map[Variant]map[string]*count{}, matcher: newMatcher(known),
 	}
 }
 
-var index = regexp.MustCompile(`\[\d+\]`) //nolint:gochecknoglobals // a constant
+var index = regexp.MustCompile(`\[\d+\]`)
 
-// refused notes why a case is not admitted. What KubeVirt admits is to be refused for no other reason than that it does
-// not run yet.
+// refused records why a case is not admitted. A case that KubeVirt admits may be refused only as not supported yet.
 func (a *Agreement) refused(r *Record, causes []metav1.StatusCause) {
 	a.admitted.add(false)
 	fields := map[string]bool{}
@@ -99,7 +98,7 @@ func (a *Agreement) refused(r *Record, causes []metav1.StatusCause) {
 	}
 }
 
-// compare notes how a machine or pod agrees.
+// compare records how a machine or pod agrees.
 func (a *Agreement) compare(r *Record, v Variant, kubevirt, virtflow Facts) {
 	different := differences(kubevirt, virtflow)
 	if a.machines[v] == nil {
@@ -112,7 +111,7 @@ func (a *Agreement) compare(r *Record, v Variant, kubevirt, virtflow Facts) {
 		}
 		a.subjects[v][subject].add(len(different[subject]) == 0)
 		for _, difference := range different[subject] {
-			if !a.why.does(r, v, subject, difference) {
+			if !a.matcher.isKnown(r, v, subject, difference) {
 				a.unknown = append(a.unknown,
 					fmt.Sprintf("%s (%s), %s: %s: %s", r.ID, r.Title, v, subject, difference))
 			}
@@ -120,18 +119,18 @@ func (a *Agreement) compare(r *Record, v Variant, kubevirt, virtflow Facts) {
 	}
 }
 
-// unused are the known differences that there are no more.
+// unused returns the known differences that no longer exist.
 func (a *Agreement) unused() []string {
 	var out []string
-	for i, n := range a.why.count {
+	for i, n := range a.matcher.count {
 		if n == 0 {
-			out = append(out, a.why.known[i].Subject+": "+a.why.known[i].Facts)
+			out = append(out, a.matcher.known[i].Subject+": "+a.matcher.known[i].Facts)
 		}
 	}
 	return out
 }
 
-// Table writes the figures.
+// Table returns the figures.
 func (a *Agreement) Table(what string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s cases of KubeVirt's admitted", what, a.admitted)
@@ -159,11 +158,11 @@ func (a *Agreement) Table(what string) string {
 			}
 		}
 	}
-	for i, k := range a.why.known {
-		fmt.Fprintf(&b, "\n  differs in %5d facts of %s: %s", a.why.count[i], k.Subject, k.Reason)
+	for i, k := range a.matcher.known {
+		fmt.Fprintf(&b, "\n  differs in %5d facts of %s: %s", a.matcher.count[i], k.Subject, k.Reason)
 	}
 	if len(a.unsupported) > 0 {
-		b.WriteString("\n  refused since it does not run yet, by field:")
+		b.WriteString("\n  refused as not supported yet, by field:")
 	}
 	for _, field := range slices.SortedFunc(maps.Keys(a.unsupported), func(x, y string) int {
 		if n := a.unsupported[y] - a.unsupported[x]; n != 0 {

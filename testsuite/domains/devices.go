@@ -9,7 +9,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// ofTheHost are the devices and their parts that a guest does not see, and those that are looked at apart.
+// ofTheHost returns the devices, and parts of devices, that a guest does not see, and those that are compared apart.
 func ofTheHost() []string {
 	return []string{
 		"emulator", "audio", "console", "serial/source", "serial/log", "channel/source", "graphics/listen",
@@ -47,7 +47,7 @@ func devices(f Facts, list *element, vmi *kubevirtv1.VirtualMachineInstance) {
 			if e.name == "hostdev" && e.attrs["mode"] == "subsystem" {
 				delete(e.attrs, "mode") // libvirt's own
 			}
-			if e.name == "filesystem" { // KubeVirt's is spelled so that libvirt does not see it, and is the default
+			if e.name == "filesystem" { // KubeVirt spells it so that libvirt ignores it, and it is the default
 				delete(e.attrs, "accessMode")
 				delete(e.attrs, "accessmode")
 			}
@@ -56,7 +56,7 @@ func devices(f Facts, list *element, vmi *kubevirtv1.VirtualMachineInstance) {
 	}
 }
 
-// withSerialController: libvirt adds the controller of a channel that has none.
+// withSerialController adds the controller of a channel without one, as libvirt does.
 func withSerialController(list *element) {
 	for _, e := range list.all("controller") {
 		if e.attrs["type"] == "virtio-serial" {
@@ -77,15 +77,15 @@ func deviceFacts(e *element, key string) []string {
 	return facts
 }
 
-// oneVirtio: on q35, virtio and virtio-non-transitional are one device.
+// oneVirtio treats virtio and virtio-non-transitional as one device, as they are on q35.
 func oneVirtio(fact string) string {
 	return strings.Replace(fact, "=virtio-non-transitional", "=virtio", 1)
 }
 
-// controllerUnit is the controller's own: no disk is there.
+// controllerUnit is the controller's own unit, which no disk has.
 const controllerUnit = 7
 
-// diskFacts: what the guest sees of a disk, and how its content is read and written.
+// diskFacts returns what the guest sees of a disk, and how its content is read and written.
 func diskFacts(f Facts, e *element) {
 	key := alias(e)
 	e.drop("alias")
@@ -145,17 +145,17 @@ func ports(f Facts, list *element) {
 		switch {
 		case e.name == "controller" && e.attrs["model"] == "pcie-root-port":
 			free++
-		case onBridge(e):
+		case isOnBridge(e):
 			conventional = 1
-		case onRootPort(e):
+		case isOnRootPort(e):
 			free--
 		}
 	}
 	f.add("free ports", strconv.Itoa(max(free-conventional, 0)))
 }
 
-// onBridge says that a device is of conventional PCI: libvirt puts all of these behind one bridge.
-func onBridge(e *element) bool {
+// isOnBridge reports whether a device is a conventional PCI device: libvirt puts all of them behind one bridge.
+func isOnBridge(e *element) bool {
 	model := e.attrs["model"]
 	if e.name == "interface" {
 		model = e.first("model").attrs["type"]
@@ -163,8 +163,8 @@ func onBridge(e *element) bool {
 	return slices.Contains([]string{"ac97", "e1000", "ne2k_pci", "pcnet", "rtl8139", "virtio-transitional"}, model)
 }
 
-// onRootPort says that libvirt gives a device a root port of its own.
-func onRootPort(e *element) bool {
+// isOnRootPort reports whether libvirt gives a device a root port of its own.
+func isOnRootPort(e *element) bool {
 	if e.first("address").attrs["type"] == "pci" {
 		return e.first("address").attrs["bus"] != "0x00"
 	}

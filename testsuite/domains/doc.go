@@ -4,18 +4,18 @@
 // would give to libvirt.
 //
 //	record.go      a recorded case, and the files of them (testdata/README.md)
-//	admit.go       what the webhooks say of a case, and what they make of it
-//	made.go        the domain and the pod that virtflow makes of it
-//	machine.go     what a guest notices of a domain, as facts by subject
-//	pod.go         what a user notices of a pod, likewise
-//	known.go       the differences that there are, each with its reason: one line a reason
+//	admit.go       a case in the webhooks: refused, or admitted with defaults
+//	made.go        virtflow's domain and pod for it
+//	machine.go     what a guest sees of a domain, as facts by subject
+//	pod.go         what a user sees of a pod, likewise
+//	known.go       the known differences, each with its reason: one line a reason
 //	agreement.go   the figures
 //
 // A difference that known.go does not explain fails, and so does an entry of known.go that explains nothing. What is
 // refused since virtflow does not run it yet is listed by field. VIRTFLOW_DOMAIN_CASE=<id> prints all that is compared
 // of one case.
 //
-// Never compared are the cases that are refused, or whose cluster cannot be configured; what the host alone notices of
+// Never compared are the cases that are refused, or whose cluster cannot be configured; what only the host sees of
 // a domain (ofTheHost, and the paths, sockets and threads that machine leaves out); how a pod is built and confined
 // (its containers beside their resources and probes, security contexts, environment, owners); and what a guest does in
 // its machine.

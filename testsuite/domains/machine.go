@@ -9,7 +9,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// Facts are what can be said of a machine or a pod, by subject, each subject's in order.
+// Facts are the facts of a machine or a pod, by subject, sorted.
 type Facts map[string][]string
 
 func (f Facts) add(subject string, facts ...string) { f[subject] = append(f[subject], facts...) }
@@ -23,8 +23,8 @@ func (f Facts) sort() Facts {
 
 const generated = "generated"
 
-// machine is what a guest notices of its domain. What the host alone notices is left out: paths, sockets, threads and
-// where they run, what memory is made of. The VMI says what was left to chance: its UUID and hardware addresses.
+// machine returns what a guest sees of its domain, without what only the host sees: paths, sockets, threads and their
+// CPUs, and the memory's backing. The VMI has the random values: its UUID and MAC addresses.
 func machine(document string, vmi *kubevirtv1.VirtualMachineInstance) (Facts, error) {
 	d, err := parse(document)
 	if err != nil {
@@ -105,7 +105,7 @@ func processor(f Facts, d *element) {
 	}
 }
 
-// numbers writes a list such as 0-2,5 with each of its numbers.
+// numbers expands a list such as 0-2,5 to its numbers.
 func numbers(list string) string {
 	var out []string
 	for part := range strings.SplitSeq(list, ",") {
@@ -123,7 +123,7 @@ func numbers(list string) string {
 	return strings.Join(out, ",")
 }
 
-// firmware: which firmware it is can be said by a file (KubeVirt) or by what it has to offer.
+// firmware adds the firmware, which a file (KubeVirt) or its features identify.
 func firmware(f Facts, d *element) {
 	os := d.first("os")
 	loader := os.first("loader")
@@ -176,7 +176,7 @@ func smbios(f Facts, d *element, vmi *kubevirtv1.VirtualMachineInstance) {
 	}
 }
 
-// clock: without one it is UTC, and with an adjustment libvirt reads it as variable.
+// clock adds the clock: without one it is UTC, and libvirt reads one with an adjustment as variable.
 func clock(f Facts, d *element) {
 	c := d.first("clock")
 	offset, adjustment := c.attrs["offset"], c.attrs["adjustment"]
@@ -208,5 +208,5 @@ func features(f Facts, d *element) {
 	}
 }
 
-// alias is what the spec calls a device.
+// alias returns the spec's name of a device.
 func alias(e *element) string { return strings.TrimPrefix(e.first("alias").attrs["name"], "ua-") }

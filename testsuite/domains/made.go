@@ -24,19 +24,19 @@ import (
 	"github.com/virtflow/virtflow/launcher/domain"
 )
 
-// pod is the launcher pod of an admitted instance.
+// pod returns the launcher pod of an admitted instance.
 func pod(vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) (*corev1.Pod, error) {
 	return render.Pod(vmi, render.Options{Image: launcherImage, Settings: s})
 }
 
 const launcherImage = "registry.example/virtflow/launcher:dev"
 
-// xml is the domain that the launcher of an admitted instance makes.
+// xml returns the domain that the launcher of an admitted instance builds.
 func xml(
 	t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Variant, s settings.Settings,
 ) (string, error) {
 	t.Helper()
-	launched := render.Launched(vmi, &s)
+	launched := render.VMIForLauncher(vmi, &s)
 	withoutClaimed(launched)
 	volumes, err := prepared(t, launched, r)
 	if err != nil {
@@ -66,8 +66,8 @@ func acpiTables(vmi *kubevirtv1.VirtualMachineInstance) domain.ACPITables {
 	return domain.ACPITables{}
 }
 
-// ownCPUs are those that a node gives an instance's pod: the first ones of the recorded host, with two NUMA nodes of 16
-// CPUs, two threads a core.
+// ownCPUs returns the CPUs that a node gives an instance's pod: the first ones of the recorded host, with two NUMA
+// nodes of 16 CPUs, two threads a core.
 func ownCPUs(vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) []domain.HostCPU {
 	p, err := pod(vmi, s)
 	if err != nil {
@@ -75,12 +75,12 @@ func ownCPUs(vmi *kubevirtv1.VirtualMachineInstance, s settings.Settings) []doma
 	}
 	var out []domain.HostCPU
 	for i := range int(p.Spec.Containers[0].Resources.Limits.Cpu().Value()) {
-		out = append(out, domain.HostCPU{ID: i, Core: i - i%2, Node: i / 16}) //nolint:mnd // see above
+		out = append(out, domain.HostCPU{ID: i, Core: i - i%2, Node: i / 16})
 	}
 	return out
 }
 
-// fileSystems are sockets of daemons.
+// fileSystems returns the sockets of daemons.
 func fileSystems(vmi *kubevirtv1.VirtualMachineInstance) map[string]string {
 	out := map[string]string{}
 	for _, f := range vmi.Spec.Domain.Devices.Filesystems {
@@ -89,8 +89,8 @@ func fileSystems(vmi *kubevirtv1.VirtualMachineInstance) map[string]string {
 	return out
 }
 
-// hostDevices are those that a node's device plugins give an instance's pod. Where they are the guest does not see; of
-// which kind each is says its name in the records.
+// hostDevices returns the devices that a node's device plugins give an instance's pod. The guest does not see their
+// addresses; the name in the records has the kind of each.
 func hostDevices(vmi *kubevirtv1.VirtualMachineInstance) domain.HostDevices {
 	out := domain.HostDevices{PCI: map[string][]string{}, Mediated: map[string][]string{}, USB: map[string][]string{}}
 	add := func(name string) {
@@ -112,8 +112,7 @@ func hostDevices(vmi *kubevirtv1.VirtualMachineInstance) domain.HostDevices {
 	return out
 }
 
-// withoutClaimed takes away the devices of resource claims, of which the recorded domains have none: no driver was
-// there.
+// withoutClaimed removes the devices of ResourceClaims, which the recorded domains lack: there was no driver.
 func withoutClaimed(vmi *kubevirtv1.VirtualMachineInstance) {
 	d := &vmi.Spec.Domain.Devices
 	d.GPUs = slices.DeleteFunc(d.GPUs, func(g kubevirtv1.GPU) bool { return g.ClaimRequest != nil })
@@ -122,7 +121,7 @@ func withoutClaimed(vmi *kubevirtv1.VirtualMachineInstance) {
 	})
 }
 
-// boot are the files of a kernel to boot.
+// boot returns the files of a kernel to boot.
 func boot(vmi *kubevirtv1.VirtualMachineInstance) domain.Boot {
 	f := vmi.Spec.Domain.Firmware
 	if f == nil || f.KernelBoot == nil || f.KernelBoot.Container == nil {
@@ -131,7 +130,7 @@ func boot(vmi *kubevirtv1.VirtualMachineInstance) domain.Boot {
 	return domain.Boot{Kernel: f.KernelBoot.Container.KernelPath, Initrd: f.KernelBoot.Container.InitrdPath}
 }
 
-// prepared makes what is behind the disks, in a directory of the test's.
+// prepared prepares the disks in a directory of the test's.
 func prepared(
 	t *testing.T, vmi *kubevirtv1.VirtualMachineInstance, r *Record,
 ) (map[string]domain.Volume, error) {
@@ -181,23 +180,23 @@ func prepared(
 	volumes, err := preparer.Prepare(context.Background(), vmi, plan)
 	maps.Copy(volumes, devices)
 	for name, v := range volumes {
-		v.DirectIO = r.Facts.DirectIO // of the recorded host, not of this one
+		v.DirectIO = r.Facts.DirectIO // of the recorded host
 		volumes[name] = v
 	}
 	return volumes, err
 }
 
-// claimSize is that of each recorded claim, in bytes.
+// claimSize is the size of each recorded PVC, in bytes.
 const claimSize = 10 << 30
 
-// image makes the sparse file on a claim.
+// image creates the sparse file on a PVC.
 func image(t *testing.T, file string) {
 	t.Helper()
 	write(t, file)
 	require.NoError(t, os.Truncate(file, claimSize))
 }
 
-// claimDevices are the plan's volumes that are devices, which only root can make, and the rest of the plan.
+// claimDevices returns the plan's volumes that are devices, which only root can create, and the rest of the plan.
 func claimDevices(plan []disk.Volume) (map[string]domain.Volume, []disk.Volume) {
 	out := map[string]domain.Volume{}
 	for _, v := range plan {
@@ -209,7 +208,7 @@ func claimDevices(plan []disk.Volume) (map[string]domain.Volume, []disk.Volume) 
 	return out, slices.DeleteFunc(plan, func(v disk.Volume) bool { return v.Kind == disk.ClaimDevice })
 }
 
-// withClaims says in an instance's status what is known of its claims, as the control worker does.
+// withClaims adds the recorded PVCs to an instance's status, as the control worker does.
 func withClaims(vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Variant) {
 	for i := range vmi.Spec.Volumes {
 		volume := &vmi.Spec.Volumes[i]
@@ -234,8 +233,8 @@ func withClaims(vmi *kubevirtv1.VirtualMachineInstance, r *Record, v Variant) {
 	}
 }
 
-// withState says that an instance whose machine remembers has a claim for that, by KubeVirt's name of it: it derives
-// another from the VM's UID.
+// withState adds the PVC for persistent state to an instance's status, with KubeVirt's name: virtflow derives another
+// name from the VM's UID.
 func withState(vmi *kubevirtv1.VirtualMachineInstance) {
 	if _, needed := claims.State(vmi); needed {
 		vmi.Status.VolumeStatus = append(vmi.Status.VolumeStatus, kubevirtv1.VolumeStatus{Name: claims.StateVolume,
@@ -250,7 +249,7 @@ func write(t *testing.T, file string) {
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
 }
 
-// qemuImg answers for the program: every image is qcow2, as in the records.
+// qemuImg replaces the program: every image is qcow2, as in the records.
 type qemuImg struct{}
 
 func (qemuImg) Run(cmd *exec.Cmd, _ func(int)) error {
@@ -266,7 +265,7 @@ func (qemuImg) Run(cmd *exec.Cmd, _ func(int)) error {
 	return fmt.Errorf("qemu-img %q makes no file", cmd.Args)
 }
 
-// interfaces are the devices that a node worker would have made.
+// interfaces returns the devices that a node worker would create.
 func interfaces(vmi *kubevirtv1.VirtualMachineInstance, r *Record) map[string]domain.Interface {
 	out := map[string]domain.Interface{}
 	for i, n := range vmi.Spec.Networks {

@@ -12,8 +12,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// podFacts is what a user notices of a launcher pod: where it is placed, what it takes, what it is found by, and what
-// it refers to. How it is built, and how it is confined, is each system's own.
+// podFacts returns what a user sees of a launcher pod: its placement, its resources, its labels, and its references.
+// The containers and their confinement are each system's own.
 func podFacts(p *corev1.Pod) (Facts, error) {
 	f := Facts{}
 	var compute corev1.Container
@@ -54,7 +54,7 @@ func podFacts(p *corev1.Pod) (Facts, error) {
 	return f.sort(), nil
 }
 
-// flat writes a value as lines: a path, and what is there.
+// flat returns a value as lines: a path, and its value.
 func flat(value any) ([]string, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -96,7 +96,7 @@ func podResources(f Facts, r corev1.ResourceRequirements) {
 				subject = string(name)
 			case strings.HasPrefix(string(name), "hugepages-"):
 				subject = "hugepages"
-			case kind == "request": // of a device: what its limit says
+			case kind == "request": // of a device: as its limit
 				continue
 			}
 			f.add(subject, fmt.Sprintf("%s %s=%s", kind, name, amount(q)))
@@ -104,11 +104,11 @@ func podResources(f Facts, r corev1.ResourceRequirements) {
 	}
 }
 
-// emulation is what a launcher pod gets for QEMU's cache of translated code, and KubeVirt's does not.
+// emulation is the memory of a launcher pod for QEMU's cache of translated code, which KubeVirt's does not get.
 const emulation = 64 << 20
 
-// withoutEmulation takes that off the memory of an instance's pod. The pod of one whose overhead is overcommitted has
-// nothing on top of the guest's memory.
+// withoutEmulation subtracts the memory for emulation from that of an instance's pod. The pod of an instance with
+// overcommitted overhead has no memory beyond the guest's.
 func (f Facts) withoutEmulation(vmi *kubevirtv1.VirtualMachineInstance) error {
 	if vmi.Spec.Domain.Resources.OvercommitGuestOverhead {
 		return nil
@@ -131,7 +131,8 @@ func amount(q resource.Quantity) string {
 	return strconv.FormatInt(q.Value(), 10)
 }
 
-// probeFacts: a probe by the guest's agent is a command in the launcher, and each launcher has its own.
+// probeFacts returns a probe's facts. A probe by the guest's agent is a command in the launcher, which differs between
+// the two launchers.
 func probeFacts(kind string, p *corev1.Probe) []string {
 	if p == nil {
 		return nil
@@ -165,7 +166,7 @@ func probeFacts(kind string, p *corev1.Probe) []string {
 	return out
 }
 
-// podVolumes are those of the user: what they refer to.
+// podVolumes adds the references of the user's volumes.
 func podVolumes(f Facts, p *corev1.Pod) {
 	for _, v := range p.Spec.Volumes {
 		switch {

@@ -4,10 +4,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/recorded"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// Variant is a cluster and a host that a case was recorded for.
+// Variant is a cluster and a host for which a case was recorded.
 type Variant string
 
 // The variants.
@@ -28,7 +28,7 @@ type Record struct {
 		DirectIO bool              `json:"directIO"`
 		PodMTU   int               `json:"podMTU"`
 		Claims   map[string]string `json:"claims"` // volume mode by name
-		// Permitted are the resources that the configuration names as devices of hosts.
+		// Permitted are the resources that the configuration permits as host devices.
 		Permitted []string `json:"permittedHostDevices"`
 	} `json:"facts"`
 	Domains map[Variant]string     `json:"domains"`
@@ -40,4 +40,4 @@ type Record struct {
 }
 
 // Read reads a file of records.
-func Read(name string) ([]*Record, error) { return recorded.Read[Record](name) }
+func Read(name string) ([]*Record, error) { return suite.ReadRecorded[Record](name) }

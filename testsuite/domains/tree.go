@@ -48,7 +48,7 @@ func parse(document string) (*element, error) {
 	return root.children[0], nil
 }
 
-// all are the elements at a path such as os/type.
+// all returns the elements at a path such as os/type.
 func (e *element) all(path string) []*element {
 	name, rest, deeper := strings.Cut(path, "/")
 	var out []*element
@@ -64,7 +64,7 @@ func (e *element) all(path string) []*element {
 	return out
 }
 
-// first is the first element at a path, or an empty one.
+// first returns the first element at a path, or an empty one.
 func (e *element) first(path string) *element {
 	if all := e.all(path); len(all) > 0 {
 		return all[0]
@@ -74,7 +74,7 @@ func (e *element) first(path string) *element {
 
 func (e *element) has(path string) bool { return len(e.all(path)) > 0 }
 
-// drop takes elements away, at paths such as disk/source.
+// drop removes elements at paths such as disk/source.
 func (e *element) drop(paths ...string) {
 	for _, path := range paths {
 		name, rest, deeper := strings.Cut(path, "/")
@@ -91,7 +91,7 @@ func (e *element) drop(paths ...string) {
 	}
 }
 
-// facts are what an element says, one fact for each attribute, text and empty element.
+// facts returns an element's facts, one for each attribute, text and empty element.
 func (e *element) facts(at string) []string {
 	var out []string
 	for name, value := range e.attrs {

@@ -17,20 +17,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	usage "github.com/virtflow/virtflow/testsuite/processes"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 const (
-	// answersAsked is how often each question is asked for one figure.
+	// answersAsked is the number of requests for one figure.
 	answersAsked = 20
-	// startsCounted is how many starts the processor time of one is taken from.
+	// startsCounted is the number of starts over which the processor time of one is averaged.
 	startsCounted = 30
 )
 
 // TestAnswerTimes prints how long a user waits for an answer, from the client's request through Kubernetes' API server
-// to the guest and back, on a cluster with nothing else to do. Times are printed and not asserted.
+// to the guest and back, on an idle cluster. Times are printed and not asserted.
 func TestAnswerTimes(t *testing.T) {
-	turns.Take(t, 2)
+	suite.TakeTurn(t, 2)
 	untilHealthy(t)
 	m := newMachine(t, "asked", "Always", "")
 	m.untilBooted()
@@ -57,7 +57,7 @@ func TestAnswerTimes(t *testing.T) {
 	took := map[string][]time.Duration{}
 	for range answersAsked {
 		took["pause"] = append(took["pause"], put("pause"))
-		m.untilStatus("Paused") // what was asked before is over with
+		m.untilStatus("Paused") // earlier operations have ended
 		took["unpause"] = append(took["unpause"], put("unpause"))
 		m.untilStatus("Running")
 	}
@@ -65,8 +65,8 @@ func TestAnswerTimes(t *testing.T) {
 	for range answersAsked / 4 {
 		begun := time.Now()
 		c := m.stream(m.subresource(vmis, "console"))
-		says(t, c, "\n")
-		hears(t, c, "\n")
+		writeTo(t, c, "\n")
+		readUntil(t, c, "\n")
 		took[console] = append(took[console], time.Since(begun))
 		require.NoError(t, c.Close())
 	}
@@ -79,10 +79,10 @@ func TestAnswerTimes(t *testing.T) {
 	m.remove()
 }
 
-// TestProcessorTimeOfAStart prints what the api-server's replicas together spend on one start. No node takes these
-// machines, so that nothing else happens: what comes later in a start does not go through the api-server.
-func TestProcessorTimeOfAStart(t *testing.T) {
-	turns.Take(t, 0)
+// TestStartProcessorTime prints the processor time that the api-server's replicas together need for one start. No node
+// takes these machines: the later parts of a start do not pass through the api-server.
+func TestStartProcessorTime(t *testing.T) {
+	suite.TakeTurn(t, 0)
 	untilHealthy(t)
 	for _, kind := range []struct{ name, list string }{{"VMI", vmis}, {"VM", vms}} {
 		namespace := newNamespace(t)
@@ -112,7 +112,7 @@ func TestProcessorTimeOfAStart(t *testing.T) {
 	}
 }
 
-// instanceOf makes of the manifest of a virtual machine that of the instance that it describes.
+// instanceOf turns the manifest of a virtual machine into that of its instance.
 func instanceOf(vm string) string {
 	head, rest, _ := strings.Cut(vm, "  template:\n")
 	_, spec, _ := strings.Cut(rest, "    spec:\n")
@@ -125,7 +125,7 @@ func instanceOf(vm string) string {
 	return b.String()
 }
 
-// processorTime is what all processes of a program have spent so far.
+// processorTime returns the processor time of all processes of a program so far.
 func processorTime(t *testing.T, name string) time.Duration {
 	t.Helper()
 	all, err := usage.Running(name)

@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestReplicaSetAutoscaled lets Kubernetes' own autoscaler change how many replicas there are, through the scale
-// subresource. It needs no metrics to hold a set within its bounds.
+// TestReplicaSetAutoscaled lets Kubernetes' own autoscaler change the number of replicas through the scale subresource.
+// It needs no metrics to keep a set within its bounds.
 func TestReplicaSetAutoscaled(t *testing.T) {
-	turns.Take(t, 4)
+	suite.TakeTurn(t, 4)
 	r := newReplicas(t, newNamespace(t), "herd", 1)
 	bounds := func(low, high int) {
 		t.Helper()

@@ -21,13 +21,13 @@ import (
 	"go.temporal.io/sdk/client"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/testsuite/histories"
 	usage "github.com/virtflow/virtflow/testsuite/processes"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// temporal connects as `make env` says.
+// temporal connects with the settings that `make env` prints.
 func temporal(t *testing.T) client.Client {
 	t.Helper()
 	o := temporalclient.Options{
@@ -58,7 +58,7 @@ func history(t *testing.T, c client.Client, namespace string) (perWorkflow map[s
 	return perWorkflow, all.Events, all.Tasks
 }
 
-// call is one line of the audit log.
+// call has the fields of one line of the audit log that the tests use.
 type call struct {
 	Verb      string    `json:"verb"`
 	UserAgent string    `json:"userAgent"`
@@ -72,20 +72,20 @@ type call struct {
 	} `json:"objectRef"`
 }
 
-// calls are the requests about objects of a Kubernetes namespace that were received since then.
+// calls returns the requests about objects of a Kubernetes namespace that were received since then.
 func calls(t *testing.T, namespace string, since time.Time) []call {
 	t.Helper()
-	return audited(t, since, func(c call) bool { return c.Object.Namespace == namespace })
+	return readAuditLog(t, since, func(c call) bool { return c.Object.Namespace == namespace })
 }
 
-// ownCalls are virtflow's requests about anything that were received since then.
+// ownCalls returns virtflow's requests about any object that were received since then.
 func ownCalls(t *testing.T, since time.Time) []call {
 	t.Helper()
-	return audited(t, since, func(c call) bool { return strings.HasPrefix(c.UserAgent, "virtflow-") })
+	return readAuditLog(t, since, func(c call) bool { return strings.HasPrefix(c.UserAgent, "virtflow-") })
 }
 
-// audited reads the audit log.
-func audited(t *testing.T, since time.Time, keep func(call) bool) []call {
+// readAuditLog reads the audit log.
+func readAuditLog(t *testing.T, since time.Time, keep func(call) bool) []call {
 	t.Helper()
 	f, err := os.Open(os.Getenv("VIRTFLOW_AUDIT_LOG"))
 	require.NoError(t, err)
@@ -104,9 +104,9 @@ func audited(t *testing.T, since time.Time, keep func(call) bool) []call {
 	return out
 }
 
-// own sums virtflow's calls about a Kubernetes namespace, up to then, by user agent, verb and resource. Informers
-// list and watch all namespaces: a LIST of one namespace is an activity's, and counts.
-func own(list []call, before time.Time) (table string, total, events int) {
+// sumOwnCalls sums virtflow's calls about a Kubernetes namespace before a time, by user agent, verb and resource.
+// Informers list and watch all namespaces, so a LIST of one namespace comes from an activity, and counts.
+func sumOwnCalls(list []call, before time.Time) (table string, total, events int) {
 	sums := map[string]int{}
 	for _, c := range list {
 		if c.Received.After(before) {
@@ -138,8 +138,8 @@ func own(list []call, before time.Time) (table string, total, events int) {
 	return b.String(), total, events
 }
 
-// residents is the resident memory of each of virtflow's and the cluster's processes, in MiB.
-func residents(t *testing.T) string {
+// residentMemory returns the resident memory of each process of virtflow and of the cluster, in MiB.
+func residentMemory(t *testing.T) string {
 	t.Helper()
 	names := []string{"crdwatch", "control-worker", "api-server", "node-gateway", "node-worker", "launcher",
 		"libvirtd", "qemu-system-x86_64", "virtflow-temporal"}
@@ -154,9 +154,9 @@ func residents(t *testing.T) string {
 	return b.String()
 }
 
-// TestBudget counts what one VM's start and stop cost, and prints it. Counts are asserted, times are printed only. What
-// takes long shows in a status meanwhile, and the news of a VMI may be faster than the answer to whoever makes it,
-// which costs a read: where the machine is busy, the start of another VM has to keep the limits.
+// TestBudget counts and prints the cost of one VM's start and stop. Counts are asserted, times are printed only. A step
+// that takes long is written to a status, and a VMI's observation may arrive before the answer to its creation, which
+// costs a read. So on a busy machine one start may exceed the limits; then another VM's start must keep them.
 func TestBudget(t *testing.T) {
 	untilHealthy(t)
 	c := temporal(t)
@@ -184,12 +184,12 @@ func TestBudget(t *testing.T) {
 		return nil
 	})
 	list := settled(t, m.namespace, begun)
-	_, totalUp, toldUp := own(list, time.Now())
+	_, totalUp, recordedUp := sumOwnCalls(list, time.Now())
 	_, eventsUp, tasksUp := history(t, c, m.namespace)
 	fmt.Printf("budget: until its guest agent has answered: own API calls %d, and %d events recorded; Temporal "+
-		"events %d in %d workflow tasks\n", totalUp, toldUp, eventsUp, tasksUp)
+		"events %d in %d workflow tasks\n", totalUp, recordedUp, eventsUp, tasksUp)
 	fmt.Printf("budget: time by leg\n%s", m.legs(list))
-	fmt.Printf("budget: resident memory\n%s", residents(t))
+	fmt.Printf("budget: resident memory\n%s", residentMemory(t))
 
 	vmi, err := m.vmi()
 	require.NoError(t, err)
@@ -210,10 +210,10 @@ func TestBudget(t *testing.T) {
 	})
 	list = settled(t, m.namespace, restarted)
 	_, eventsAgain, tasksAgain := history(t, c, m.namespace)
-	table, total, told := own(list, time.Now())
+	table, total, recorded := sumOwnCalls(list, time.Now())
 	fmt.Printf("budget: one VM's restart, until its guest agent has answered: own API calls %d, and %d events "+
 		"recorded; Temporal events %d in %d workflow tasks\n%s",
-		total, told, eventsAgain-eventsUp, tasksAgain-tasksUp, table)
+		total, recorded, eventsAgain-eventsUp, tasksAgain-tasksUp, table)
 	eventsUp, tasksUp = eventsAgain, tasksAgain
 
 	stopped := time.Now()
@@ -221,18 +221,18 @@ func TestBudget(t *testing.T) {
 	m.untilStatus("Stopped")
 	list = settled(t, m.namespace, stopped)
 	_, eventsDown, tasksDown := history(t, c, m.namespace)
-	table, total, told = own(list, time.Now())
+	table, total, recorded = sumOwnCalls(list, time.Now())
 	fmt.Printf("budget: one VM's stop: own API calls %d, and %d events recorded; Temporal events %d in %d workflow "+
-		"tasks\n%s", total, told, eventsDown-eventsUp, tasksDown-tasksUp, table)
+		"tasks\n%s", total, recorded, eventsDown-eventsUp, tasksDown-tasksUp, table)
 
 	deleted := time.Now()
 	m.remove()
 	list = settled(t, m.namespace, deleted)
-	table, total, told = own(list, time.Now())
-	fmt.Printf("budget: deletion of a stopped VM: own API calls %d, and %d events recorded\n%s\n", total, told, table)
+	table, total, recorded = sumOwnCalls(list, time.Now())
+	fmt.Printf("budget: deletion of a stopped VM: own API calls %d, and %d events recorded\n%s\n", total, recorded, table)
 }
 
-// settled are the calls since then, once the audit log, which is written behind the answers, grows no more.
+// settled returns the calls since then, once the audit log, which is written after the answers, has stopped growing.
 func settled(t *testing.T, namespace string, since time.Time) []call {
 	t.Helper()
 	var list []call
@@ -247,7 +247,7 @@ func settled(t *testing.T, namespace string, since time.Time) []call {
 	return list
 }
 
-// legs reads the times of a start from the audit log and from the launcher's own log.
+// legs returns the times of a start, from the audit log and the launcher's log.
 func (m *machine) legs(list []call) string {
 	var zero time.Time
 	at := func(keep func(call) bool) time.Time {
@@ -302,13 +302,13 @@ func (m *machine) legs(list []call) string {
 	return b.String()
 }
 
-// What the start of a VM may cost, until it is Ready.
+// Limits for the start of a VM, until it is Ready.
 const (
 	mostCalls  = 9  // of the API server, without recording events
-	mostEvents = 72 // Temporal's
+	mostEvents = 72 // of Temporal
 )
 
-// start is one VM's, and what it has cost until the VM was Ready.
+// start has the cost of one VM's start until the VM is Ready.
 type start struct {
 	m             *machine
 	begun         time.Time
@@ -335,9 +335,9 @@ func startOf(t *testing.T, c client.Client, name string) start {
 		return nil
 	})
 	ready := time.Now()
-	table, total, told := own(settled(t, s.m.namespace, s.begun), ready)
+	table, total, recorded := sumOwnCalls(settled(t, s.m.namespace, s.begun), ready)
 	s.calls = total
 	fmt.Printf("\nbudget: one VM's start, until it is Ready: own API calls %d, and %d events recorded; Temporal "+
-		"events %d in %d workflow tasks: %v\n%s", total, told, s.events, tasks, per, table)
+		"events %d in %d workflow tasks: %v\n%s", total, recorded, s.events, tasks, per, table)
 	return s
 }

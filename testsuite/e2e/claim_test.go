@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestADiskOnAClaim: the VM waits for its claim, visibly, goes on by itself, has its disk on it, which takes no more
-// room than the guest uses of it, finds the same disk when it is started again, and cannot be moved with a claim that
-// is not shared.
-func TestADiskOnAClaim(t *testing.T) {
-	turns.Take(t, 5)
+// TestDiskOnPVC: the VM waits for its PVC, with a reason in its status, and then starts. Its disk on the PVC takes no
+// more space than the guest uses, has the same content after a restart, and prevents a migration, because the PVC is
+// not shared.
+func TestDiskOnPVC(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	m := newMachine(t, "keeps", "Halted", "")
 	apply(t, m.withClaims("data"))
 	m.untilStatus(string(kubevirt.VirtualMachineStatusPvcNotFound))
@@ -50,12 +50,12 @@ func TestADiskOnAClaim(t *testing.T) {
 		require.NoError(t, err)
 		return now.Sys().(*syscall.Stat_t).Blocks * 512
 	}
-	m.inGuestBy("dd if=/dev/urandom of=/dev/" + disk + " bs=1M count=8 conv=fsync")
+	m.runByAgent("dd if=/dev/urandom of=/dev/" + disk + " bs=1M count=8 conv=fsync")
 	require.GreaterOrEqual(t, blocks(), int64(8<<20))
-	m.inGuestBy("blkdiscard /dev/" + disk)
+	m.runByAgent("blkdiscard /dev/" + disk)
 	require.Less(t, blocks(), int64(1<<20), "what the guest discards is given back")
-	m.inGuestBy("echo of the first instance | dd of=/dev/" + disk + " bs=512 conv=fsync")
-	until(t, time.Minute, "the VM says that it stays where it is", func() error {
+	m.runByAgent("echo of the first instance | dd of=/dev/" + disk + " bs=512 conv=fsync")
+	until(t, time.Minute, "the VM has the condition that it cannot migrate", func() error {
 		vmi, err := m.vmi()
 		if err != nil {
 			return err
@@ -76,16 +76,16 @@ func TestADiskOnAClaim(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, os.SameFile(made, again))
 	m.untilAgentAnswers()
-	require.Equal(t, "of the first instance", strings.TrimSpace(m.inGuestBy("head -n 1 /dev/"+disk)))
+	require.Equal(t, "of the first instance", strings.TrimSpace(m.runByAgent("head -n 1 /dev/"+disk)))
 	m.remove()
 }
 
-// TestDisksOfOtherKinds: a claim that is a device, a claim that is only read, below a layer that goes with the pod, a
-// disk that is read-only, a CD on a claim, and a claim and a ConfigMap as file systems. The guest sees each with the
-// cache and the blocks that its disk is to have, and finds what it wrote to the device and to the file system after a
-// restart. It is booted from a disk on the USB bus, which comes before another one that it could be booted from.
-func TestDisksOfOtherKinds(t *testing.T) {
-	turns.Take(t, 6)
+// TestDiskKinds: a PVC that is a device; a PVC that is only read, below an ephemeral layer; a read-only disk; a CD on a
+// PVC; a PVC and a ConfigMap as file systems. The guest sees each disk with the cache mode and block size of its spec,
+// and finds after a restart what it wrote to the device and to the file system. It boots from the disk on the USB bus
+// whose boot order comes first.
+func TestDiskKinds(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	gates := func(names string) {
 		configured(t, `{"configuration":{"developerConfiguration":{"featureGates":`+names+`}}}`)
 	}
@@ -137,7 +137,7 @@ func TestDisksOfOtherKinds(t *testing.T) {
 		Replace(m.manifest("Always", ""))
 	require.Contains(t, manifest, "cdrom")
 	m.kubectl("create", "configmap", "settings", "--from-literal=key=of-the-config-map")
-	until(t, time.Minute, "the feature gate is known to whoever admits the VM", func() error {
+	until(t, time.Minute, "the feature gate has reached the webhooks", func() error {
 		_, err := tryWith(manifest, "apply", "-f", "-")
 		if err != nil {
 			require.ErrorContains(t, err, "virtiofs")
@@ -148,33 +148,33 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	m.untilAgentAnswers()
 	const firstLine = `f() { head -n 1 /dev/$(basename $(dirname $(grep -lx "$1" /sys/block/*/serial))); }; `
 	const write = `f() { echo "$2" | dd of=/dev/$(basename $(dirname $(grep -lx "$1" /sys/block/*/serial))) conv=fsync; }; `
-	require.Equal(t, "as it was", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
-	require.Contains(t, m.inGuestBy("cat /proc/cmdline"), "virtflow.stick", "only the stick's menu says so")
+	require.Equal(t, "as it was", strings.TrimSpace(m.runByAgent(firstLine+"f below")))
+	require.Contains(t, m.runByAgent("cat /proc/cmdline"), "virtflow.stick", "only the stick's menu says so")
 	const queue = bySerial + `for s in device below; do cat /sys/block/$(d $s)/queue/$FILE; done`
-	require.Equal(t, "write back\nwrite through\n", m.inGuestBy("FILE=write_cache; "+queue))
-	require.Equal(t, "4096\n1024\n", m.inGuestBy("FILE=logical_block_size; "+queue))
-	require.Contains(t, m.inGuestBy(bySerial+"cat /sys/block/$(d fixed)/ro; head -n 1 /dev/$(d fixed)"), "1\nfor good")
-	_, err := m.tryInGuestBy(bySerial + "echo other | dd of=/dev/$(d fixed) conv=fsync")
+	require.Equal(t, "write back\nwrite through\n", m.runByAgent("FILE=write_cache; "+queue))
+	require.Equal(t, "4096\n1024\n", m.runByAgent("FILE=logical_block_size; "+queue))
+	require.Contains(t, m.runByAgent(bySerial+"cat /sys/block/$(d fixed)/ro; head -n 1 /dev/$(d fixed)"), "1\nfor good")
+	_, err := m.tryByAgent(bySerial + "echo other | dd of=/dev/$(d fixed) conv=fsync")
 	require.Error(t, err)
 	qemu := m.domains()[0].args // what the guest cannot see
 	require.Regexp(t, `"qom-type":"iothread","id":"iothread1"`, qemu)
 	require.Regexp(t, `disk\.img","aio":"threads"|"aio":"threads"[^}]*disk\.img`, qemu)
-	require.Equal(t, "of the CD", strings.TrimSpace(m.inGuestBy("head -n 1 /dev/sr0")))
+	require.Equal(t, "of the CD", strings.TrimSpace(m.runByAgent("head -n 1 /dev/sr0")))
 	require.Equal(t, "of-the-config-map", strings.TrimSpace(
-		m.inGuestBy("mkdir -p /settings && mount -t virtiofs settings /settings && cat /settings/key")))
+		m.runByAgent("mkdir -p /settings && mount -t virtiofs settings /settings && cat /settings/key")))
 	const mount = "mkdir -p /folder && mount -t virtiofs folder /folder; cat /folder/*; "
 	found := filepath.Join(folder, "found")
-	require.NoError(t, os.WriteFile(found, []byte("of the claim\n"), 0o644)) //nolint:gosec // another user reads it
-	require.Equal(t, "of the claim\n", m.inGuestBy(mount+"echo of the guest >/folder/made"))
-	m.inGuestBy(write + "f device of-the-first-instance; f below of-the-first-instance")
-	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
+	require.NoError(t, os.WriteFile(found, []byte("of the claim\n"), 0o644)) // another user reads it
+	require.Equal(t, "of the claim\n", m.runByAgent(mount+"echo of the guest >/folder/made"))
+	m.runByAgent(write + "f device of-the-first-instance; f below of-the-first-instance")
+	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.runByAgent(firstLine+"f below")))
 
 	m.kubectl("delete", "vmi", m.name)
 	m.untilReplaced(first)
 	m.untilAgentAnswers()
-	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.inGuestBy(firstLine+"f device")))
-	require.Equal(t, "as it was", strings.TrimSpace(m.inGuestBy(firstLine+"f below")))
-	require.Equal(t, "of the claim\nof the guest\n", m.inGuestBy(mount))
+	require.Equal(t, "of-the-first-instance", strings.TrimSpace(m.runByAgent(firstLine+"f device")))
+	require.Equal(t, "as it was", strings.TrimSpace(m.runByAgent(firstLine+"f below")))
+	require.Equal(t, "of the claim\nof the guest\n", m.runByAgent(mount))
 	m.remove()
 	kept, err := os.ReadFile(fixed)
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestDisksOfOtherKinds(t *testing.T) {
 	require.True(t, bytes.HasPrefix(written, []byte("of-the-first-instance\n")))
 }
 
-// bootedWith is a copy of the test guest's disk, whose kernel gets one more argument.
+// bootedWith returns a copy of the test guest's disk whose kernel gets one more argument.
 func bootedWith(t *testing.T, argument string) string {
 	t.Helper()
 	disk := filepath.Join(t.TempDir(), "disk.img")

@@ -22,8 +22,8 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube/conformance"
 )
 
-// TestConformance asks the real kube-apiserver what the tests' API server in memory is held to. virtflow's own custom
-// resource definitions are installed once more for it, under a group of their own.
+// TestConformance runs the cases to which the in-memory API server of the tests is held against the real
+// kube-apiserver. It installs virtflow's own custom resource definitions once more, in a group of their own.
 func TestConformance(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	require.NoError(t, err)

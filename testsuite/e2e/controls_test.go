@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// cli runs one of Temporal's own tools, unmodified, and gives back all that it printed.
+// cli runs one of Temporal's own tools, unmodified, and returns all of its output.
 func cli(tool string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -35,21 +35,21 @@ func control(workflow, name, input string) (string, error) {
 	return cli("temporal", "workflow", "update", "execute", "--workflow-id", workflow, "--name", name, "--input", input)
 }
 
-// signal sends a control the way that is left to tctl.
+// signal sends a control as a signal, as tctl does.
 func signal(t *testing.T, workflow, name, input string) {
 	t.Helper()
 	_, err := cli("tctl", "workflow", "signal", "--workflow_id", workflow, "--name", name, "--input", input)
 	require.NoError(t, err)
 }
 
-// asked queries an entity with the temporal CLI.
-func asked(t *testing.T, workflow, query string, answer any) {
+// query queries an entity with the temporal CLI.
+func query(t *testing.T, workflow, query string, answer any) {
 	t.Helper()
-	require.NoError(t, queried(workflow, query, answer))
+	require.NoError(t, tryQuery(workflow, query, answer))
 }
 
-// queried is asked, for what may not answer yet.
-func queried(workflow, query string, answer any) error {
+// tryQuery queries an entity that may not answer yet.
+func tryQuery(workflow, query string, answer any) error {
 	out, err := cli("temporal", "workflow", "query", "--workflow-id", workflow, "--type", query, "--output", "json")
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (m *machine) untilCondition(kind, want string) {
 	})
 }
 
-func (m *machine) without(kind string) {
+func (m *machine) untilNoCondition(kind string) {
 	m.t.Helper()
 	until(m.t, time.Minute, "VM "+m.name+" has lost the condition "+kind, func() error {
 		vm, err := m.vm()
@@ -104,10 +104,10 @@ func refused(t *testing.T, err error, why string) {
 	require.Contains(t, err.Error(), why)
 }
 
-// TestControls tries every manual control with the tools that people have: the temporal CLI for Updates and queries,
+// TestControls calls every control with the tools that administrators have: the temporal CLI for Updates and queries,
 // tctl for signals.
 func TestControls(t *testing.T) {
-	turns.Take(t, 5)
+	suite.TakeTurn(t, 5)
 	m := newMachine(t, "web", "Halted", "")
 	m.untilStatus("Stopped")
 	id := m.workflow()
@@ -115,7 +115,7 @@ func TestControls(t *testing.T) {
 	// hold and release.
 	_, err := control(id, "release", `{"actor": "alice"}`)
 	refused(t, err, "the VM is not held")
-	_, err = control(id, "hold", `{"reason": "nobody says who"}`)
+	_, err = control(id, "hold", `{"reason": "without an actor"}`)
 	refused(t, err, "actor: required")
 	out, err := control(id, "hold", `{"actor": "alice", "reason": "storage maintenance"}`)
 	require.NoError(t, err)
@@ -125,19 +125,19 @@ func TestControls(t *testing.T) {
 	var plan struct {
 		Waiting string `json:"waiting"`
 	}
-	until(t, time.Minute, "the plan says what is waited for", func() error {
-		if asked(t, id, "plan", &plan); !strings.Contains(plan.Waiting, "a person: the VM is held by alice") {
-			return fmt.Errorf("it says %q", plan.Waiting)
+	until(t, time.Minute, "the plan names what it waits for", func() error {
+		if query(t, id, "plan", &plan); !strings.Contains(plan.Waiting, "a person: the VM is held by alice") {
+			return fmt.Errorf("it waits for %q", plan.Waiting)
 		}
 		return nil
 	})
 	_, err = m.vmi()
 	require.Error(t, err, "a VM that is held is not started")
 	signal(t, id, "release", `{"actor": "alice", "reason": "done"}`)
-	m.without("Held")
+	m.untilNoCondition("Held")
 	m.untilStatus("Running")
 
-	// A control that was refused as a signal shows.
+	// A refused signal is visible in a condition.
 	signal(t, id, "release", `{"actor": "bob"}`)
 	m.untilCondition("ControlRefused", "release was refused: the VM is not held")
 
@@ -153,8 +153,8 @@ func TestControls(t *testing.T) {
 	_, err = control(id, "approve", `{"actor": "bob", "reason": "agreed with the owner"}`)
 	require.NoError(t, err)
 	m.untilStatus("Stopped")
-	m.without("ApprovalRequired")
-	m.without("ControlRefused")
+	m.untilNoCondition("ApprovalRequired")
+	m.untilNoCondition("ControlRefused")
 
 	// cancel-transition.
 	m.kubectl("annotate", "vm", m.name, "virtflow.io/approval-required-")
@@ -166,7 +166,7 @@ func TestControls(t *testing.T) {
 	_, err = control(id, "cancel-transition", `{"actor": "alice", "reason": "wrong selector"}`)
 	require.NoError(t, err)
 	m.untilCondition("Held", "its start was cancelled, held by alice (claimed): wrong selector")
-	until(t, time.Minute, "the instance is taken away", func() error {
+	until(t, time.Minute, "the instance is gone", func() error {
 		if _, err := m.vmi(); err == nil {
 			return fmt.Errorf("it is still there")
 		}
@@ -188,13 +188,14 @@ func TestControls(t *testing.T) {
 		} `json:"failure"`
 	}
 	until(t, 3*time.Minute, "attempts have failed for long enough to be a failure", func() error {
-		if asked(t, instance, "state", &before); before.Failure == nil {
+		if query(t, instance, "state", &before); before.Failure == nil {
 			return fmt.Errorf("it has none yet")
 		}
 		return nil
 	})
 	require.Equal(t, "create the launcher pod", before.Failure.Step)
-	// The quota goes afterwards: the first pauses are so short that the entity would be faster than the control.
+	// The quota goes afterwards: the first back-offs are so short that the entity would retry before the control
+	// arrives.
 	_, err = control(instance, "retry-now", `{"actor": "alice"}`)
 	require.NoError(t, err)
 	m.kubectl("delete", "resourcequota", "none")
@@ -208,7 +209,7 @@ func TestControls(t *testing.T) {
 	run := m.run(t)
 	_, err = control(id, "repair", `{"actor": "alice", "reason": "count from forty", "state": {"count": 40}}`)
 	require.NoError(t, err)
-	until(t, time.Minute, "the entity goes on in a new run", func() error {
+	until(t, time.Minute, "the entity continues in a new run", func() error {
 		if m.run(t) == run {
 			return fmt.Errorf("it is still run %s", run)
 		}
@@ -217,24 +218,24 @@ func TestControls(t *testing.T) {
 	var state struct {
 		Count int `json:"count"`
 	}
-	asked(t, id, "state", &state)
+	query(t, id, "state", &state)
 	require.Equal(t, 40, state.Count)
 	vm, err := m.vm()
 	require.NoError(t, err)
 	require.Equal(t, kubevirt.VirtualMachineStatusRunning, vm.Status.PrintableStatus)
 
-	// history: who did what.
+	// history: the operations with their actors.
 	var list []contract.OperationRecord
-	asked(t, id, "history", &list)
-	var told []string
+	query(t, id, "history", &list)
+	var operations []string
 	for _, r := range list {
 		who := r.Actor
 		if r.Claimed {
 			who += " (claimed)"
 		}
-		told = append(told, fmt.Sprintf("%s by %s: %s", r.Operation, who, r.Outcome))
+		operations = append(operations, fmt.Sprintf("%s by %s: %s", r.Operation, who, r.Outcome))
 	}
-	all := strings.Join(told, "\n")
+	all := strings.Join(operations, "\n")
 	t.Logf("the history query answers:\n%s", all)
 	for _, want := range []string{"hold by alice (claimed): done", "approve by bob (claimed): done",
 		"cancel-transition by alice (claimed): done", "repair by alice (claimed): done", "cancelled by alice (claimed)"} {
@@ -243,13 +244,13 @@ func TestControls(t *testing.T) {
 	m.strategy("Halted")
 	m.untilStatus("Stopped")
 	require.Equal(t, 41, func() int {
-		asked(t, id, "state", &state)
+		query(t, id, "state", &state)
 		return state.Count
-	}(), "the next transition counts on")
+	}(), "the next transition has the next number")
 	m.remove()
 }
 
-// run is the ID of the run that the VM's entity is in.
+// run returns the ID of the current run of the VM's entity.
 func (m *machine) run(t *testing.T) string {
 	t.Helper()
 	out, err := cli("temporal", "workflow", "describe", "--workflow-id", m.workflow(), "--output", "json")

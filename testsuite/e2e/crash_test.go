@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// victims are the processes that may be killed at any time. The first four run as pods and are restarted by the
+// victims returns the processes that may be killed at any time. The first four run as pods and are restarted by the
 // kubelet, the others by the local cluster's supervisor.
 func victims() map[string]func(*testing.T) {
 	pod := func(name string) func(*testing.T) {
@@ -48,7 +48,7 @@ func victims() map[string]func(*testing.T) {
 	return v
 }
 
-// untilReachable waits until the apiserver answers again: kubectl in the tests is a user who tries again.
+// untilReachable waits until the API server answers again: kubectl in the tests does not retry.
 func untilReachable(t *testing.T) {
 	t.Helper()
 	until(t, time.Minute, "the apiserver answers", func() error {
@@ -58,7 +58,7 @@ func untilReachable(t *testing.T) {
 	})
 }
 
-// untilHealthy waits until every process of virtflow is up again, so that one case does not spoil the next.
+// untilHealthy waits until every process of virtflow runs again, so that one case does not affect the next.
 func untilHealthy(t *testing.T) {
 	t.Helper()
 	untilReachable(t)
@@ -80,9 +80,10 @@ func untilHealthy(t *testing.T) {
 	}
 }
 
-// TestKilledWhileAVMStarts: the start completes afterwards, with one domain, whatever was killed in its midst.
-func TestKilledWhileAVMStarts(t *testing.T) {
-	turns.Take(t, 5)
+// TestProcessKilledDuringStart: the start completes afterwards, with one domain, whichever process was killed during
+// it.
+func TestProcessKilledDuringStart(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	for name, strike := range victims() {
 		t.Run(name, func(t *testing.T) {
 			untilHealthy(t)
@@ -103,10 +104,9 @@ func TestKilledWhileAVMStarts(t *testing.T) {
 	}
 }
 
-// TestKilledWhileAVMRuns: the guest does not notice: same QEMU process, same boot. Afterwards it can be stopped as
-// ever.
-func TestKilledWhileAVMRuns(t *testing.T) {
-	turns.Take(t, 3)
+// TestProcessKilledWhileVMRuns: the guest is not affected: same QEMU process, same boot. Afterwards it can be stopped.
+func TestProcessKilledWhileVMRuns(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	untilHealthy(t)
 	m := newMachine(t, "running", "Always", "")
 	first := m.untilBooted()
@@ -131,9 +131,9 @@ func TestKilledWhileAVMRuns(t *testing.T) {
 	require.Contains(t, log.String(), "guest: clean shutdown")
 }
 
-// TestALauncherThatEnds takes its guest with it, and the VM comes back as another instance: there are never two guests.
-func TestALauncherThatEnds(t *testing.T) {
-	turns.Take(t, 1)
+// TestLauncherKilled: the guest ends with its launcher, and the VM gets another instance. There are never two guests.
+func TestLauncherKilled(t *testing.T) {
+	suite.TakeTurn(t, 1)
 	untilHealthy(t)
 	m := newMachine(t, "launched", "Always", "")
 	most := watchDomains(m)

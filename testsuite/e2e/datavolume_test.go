@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 func hasCDI(t *testing.T) bool {
@@ -24,19 +24,19 @@ func hasCDI(t *testing.T) bool {
 	return kubectl(t, "get", "crd", "cdis.cdi.kubevirt.io", "--ignore-not-found", "-o", "name") != ""
 }
 
-// withCDI has CDI fill the claims of DataVolumes, until the test ends.
+// withCDI runs CDI, which fills the PVCs of DataVolumes, until the test ends.
 func withCDI(t *testing.T) {
 	t.Helper()
 	if !hasCDI(t) {
-		t.Cleanup(func() { dev(t, "cdi", "--off") }) // whoever had it before keeps it
+		t.Cleanup(func() { dev(t, "cdi", "--off") }) // an earlier installation stays
 	}
 	dev(t, "cdi")
 }
 
-// served serves the files of a folder to pods, until the test ends, and returns the address.
-func served(t *testing.T, folder string) string {
+// serveFolder serves the files of a folder to pods until the test ends, and returns the address.
+func serveFolder(t *testing.T, folder string) string {
 	t.Helper()
-	// Pods reach the machine where they reach the API server.
+	// Pods reach this machine at the address of the API server.
 	api, err := url.Parse(kubectl(t, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"))
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", net.JoinHostPort(api.Hostname(), "0"))
@@ -47,8 +47,8 @@ func served(t *testing.T, folder string) string {
 	return "http://" + listener.Addr().String()
 }
 
-// onDataVolumes is the manifest of a VM whose root disk CDI fetches from an address, and which has another disk with
-// what is on the claim "golden".
+// onDataVolumes returns the manifest of a VM whose root disk CDI fetches from an address, and which has another disk
+// with the content of the PVC "golden".
 func (m *machine) onDataVolumes(address string) string {
 	m.t.Helper()
 	const last = "          - {name: cloudinit, disk: {bus: virtio}}\n"
@@ -75,7 +75,7 @@ func (m *machine) onDataVolumes(address string) string {
 	return manifest
 }
 
-// phase is what CDI says of a DataVolume.
+// phase checks that CDI has set a phase of a DataVolume.
 func (m *machine) phase(name, want string) func() error {
 	return func() error {
 		out, err := try("-n", m.namespace, "get", "dv", name, "-o", "jsonpath={.status.phase}")
@@ -86,17 +86,18 @@ func (m *machine) phase(name, want string) func() error {
 	}
 }
 
-// TestADataVolume: CDI itself fills a VM's disks, one from a server and one from another claim. The server lacks the
-// file at first: the VM says so, goes on by itself when it is there, and waits for the claim, which comes last. The
-// guest boots from the one disk and reads what is on the other. With the VM its DataVolumes go, and their claims.
-func TestADataVolume(t *testing.T) {
-	turns.Take(t, 0)
+// TestDataVolume: CDI itself fills a VM's disks, one from a server and one from another PVC. At first the server has no
+// such file: the VM has the reason in a condition, continues by itself once the file exists, and then waits for the
+// PVC, which is created last. The guest boots from one disk and reads the content of the other. The VM's deletion
+// deletes its DataVolumes and their PVCs.
+func TestDataVolume(t *testing.T) {
+	suite.TakeTurn(t, 0)
 	withCDI(t)
 	m := &machine{t: t, namespace: newNamespace(t), name: "filled", taps: taps()}
 	folder := t.TempDir()
-	address := served(t, folder)
+	address := serveFolder(t, folder)
 	apply(t, m.onDataVolumes(address+"/disk.img"))
-	until(t, bootTime, "the VM says why its disk cannot be filled", func() error {
+	until(t, bootTime, "the VM has the reason for which its disk cannot be filled", func() error {
 		vm, err := m.vm()
 		if err != nil {
 			return err
@@ -109,7 +110,7 @@ func TestADataVolume(t *testing.T) {
 		}
 		return fmt.Errorf("it is %s: %+v", vm.Status.PrintableStatus, vm.Status.Conditions)
 	})
-	until(t, time.Minute, "the other DataVolume says that its source is not there", func() error {
+	until(t, time.Minute, "the other DataVolume reports that its source does not exist", func() error {
 		out, err := try("-n", m.namespace, "get", "events", "-o",
 			"jsonpath={range .items[*]}{.reason} {.message}{'\\n'}{end}")
 		if err == nil && !strings.Contains(out, "CloneWithoutSource ") {
@@ -119,7 +120,7 @@ func TestADataVolume(t *testing.T) {
 	})
 
 	require.NoError(t, os.Rename(guestDisk(t), filepath.Join(folder, "disk.img")))
-	// The kubelet waits longer after each time that the importer fails.
+	// The kubelet's back-off grows with each failure of the importer.
 	until(t, 2*bootTime, "the root disk is filled", m.phase("root", "Succeeded"))
 	m.untilStatus(string(kubevirt.VirtualMachineStatusProvisioning))
 	_, err := m.vmi()
@@ -141,10 +142,10 @@ spec:
 	m.untilBooted()
 	require.NoError(t, m.phase("data", "Succeeded")())
 	m.untilAgentAnswers()
-	require.Equal(t, "of the source", strings.TrimSpace(m.inGuestBy(bySerial+"head -n 1 /dev/$(d data)")))
+	require.Equal(t, "of the source", strings.TrimSpace(m.runByAgent(bySerial+"head -n 1 /dev/$(d data)")))
 
 	m.remove()
-	until(t, time.Minute, "only what is not the VM's is left", func() error {
+	until(t, time.Minute, "only objects that are not the VM's are left", func() error {
 		out, err := try("-n", m.namespace, "get", "dv,pvc", "-o", "name")
 		if left := strings.Fields(out); err == nil && (len(left) != 2 || strings.Count(out, "/golden") != 2) {
 			err = fmt.Errorf("there are %v", left)

@@ -9,15 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestDeletionBudget counts what the deletion of a running VM costs. The guest shuts down by itself; what it takes
-// longer than the VMI's status waits to be written adds one write. Five of the calls read what is true at the moment of
-// deleting: the VMI three times, the VM once, and the VMI's pods before its finalizers are removed. Two more are made
-// where the pod changes as its own finalizer is removed.
+// TestDeletionBudget counts the cost of a running VM's deletion. The guest shuts down by itself; if that takes longer
+// than the VMI's status needs to settle, there is one more write. Five of the calls read the current state before they
+// delete: the VMI three times, the VM once, and the VMI's pods before its finalizers are removed. Two more are made
+// where the pod changes while its own finalizer is removed.
 func TestDeletionBudget(t *testing.T) {
-	turns.Take(t, 3)
+	suite.TakeTurn(t, 3)
 	untilHealthy(t)
 	m := newMachine(t, "going", "Always", "")
 	m.untilBooted()
@@ -28,10 +28,10 @@ func TestDeletionBudget(t *testing.T) {
 	m.remove()
 	took := time.Since(begun)
 	list := settled(t, m.namespace, begun)
-	table, total, told := own(list, time.Now())
+	table, total, recorded := sumOwnCalls(list, time.Now())
 	_, events, tasks := history(t, c, m.namespace)
 	fmt.Printf("budget: deletion of a running VM: own API calls %d, and %d events recorded; Temporal events %d in %d "+
 		"workflow tasks; in %.1f s\n%s",
-		total, told, events-eventsUp, tasks-tasksUp, took.Seconds(), table)
+		total, recorded, events-eventsUp, tasks-tasksUp, took.Seconds(), table)
 	require.LessOrEqual(t, total, 12, "API calls of a deletion, without recording events")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/images"
 )
 
-// guestDisk is a file with the test guest's disk, as its image has it.
+// guestDisk returns a file with the test guest's disk, as in its image.
 func guestDisk(t *testing.T) string {
 	t.Helper()
 	roots, err := images.Unpack(t.TempDir(), "guest")
@@ -26,7 +26,7 @@ func guestDisk(t *testing.T) string {
 	return filepath.Join(roots["guest"], "disk/disk.img")
 }
 
-// launchersDir is a folder that a launcher may write to. Before it goes, the namespace's guests do.
+// launchersDir returns a folder that a launcher may write to. It is removed after the namespace's guests.
 func launchersDir(t *testing.T, namespace string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "virtflow-claim-")
@@ -35,13 +35,13 @@ func launchersDir(t *testing.T, namespace string) string {
 		_, _ = try("-n", namespace, "delete", "vmirs,vm,vmi", "--all", "--timeout=90s")
 		_ = os.RemoveAll(dir)
 	})
-	require.NoError(t, os.Chmod(dir, 0o770)) //nolint:gosec // it is the launcher's
+	require.NoError(t, os.Chmod(dir, 0o770)) // the launcher's group writes there
 	require.NoError(t, os.Chown(dir, 107, 107))
 	return dir
 }
 
-// claimWith makes a claim of that size ("64Mi"), and a volume for it that every node has: that folder of the machine,
-// with a copy of that disk in it, "" for none.
+// claimWith creates a PVC of that size ("64Mi"), and a volume for it that every node has: a folder of this machine,
+// with a copy of a disk in it ("": none).
 func claimWith(t *testing.T, namespace, name, size, disk string) (dir string) {
 	t.Helper()
 	dir = launchersDir(t, namespace)
@@ -57,8 +57,8 @@ func claimWith(t *testing.T, namespace, name, size, disk string) (dir string) {
 	return dir
 }
 
-// claimOnDevice makes a claim of that size ("64Mi") with volume mode Block, and a volume for it that every node has: a
-// loop device with blocks of 4096 bytes on that file, which it makes.
+// claimOnDevice creates a PVC of that size ("64Mi") with volume mode Block, and a volume for it that every node has: a
+// loop device with blocks of 4096 bytes on a new file.
 func claimOnDevice(t *testing.T, namespace, name, size string) (file string) {
 	t.Helper()
 	file = filepath.Join(launchersDir(t, namespace), "device")
@@ -84,11 +84,11 @@ func claimOnDevice(t *testing.T, namespace, name, size string) (file string) {
 	return file
 }
 
-// claimOf makes a claim of that size, and that volume for it.
+// claimOf creates a PVC of that size, and that volume for it.
 func claimOf(t *testing.T, namespace, name, size string, of *corev1.PersistentVolumeSpec) {
 	t.Helper()
 	volume := "virtflow-" + namespace + "-" + name
-	// Without a wait: it goes with the claim, whose namespace is deleted afterwards.
+	// Without waiting: it is deleted with the PVC, whose namespace is deleted afterwards.
 	t.Cleanup(func() { _, _ = try("delete", "pv", volume, "--ignore-not-found", "--wait=false") })
 	capacity := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 	of.Capacity, of.AccessModes = capacity, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}

@@ -15,17 +15,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// distributionTime is how long a whole distribution may take to boot, emulated, until its SSH server answers.
+// distributionTime is the limit for the boot of a whole distribution, emulated, until its SSH server answers.
 const distributionTime = 8 * time.Minute
 
-// TestADistribution boots a cloud image of Debian from a claim, as users do: by BIOS, and later the same disk by UEFI
-// with secure boot. It takes its user data, network data and SSH keys, of the user data and of a Secret, virtctl ssh
-// logs in, and what is written outlives a restart.
-func TestADistribution(t *testing.T) {
-	turns.Take(t, 1)
+// TestDistribution boots a cloud image of Debian from a PVC, as users do: with BIOS, and later the same disk with UEFI
+// secure boot. The guest applies its user data, network data and SSH keys, some of them from a Secret; virtctl ssh logs
+// in; and written data survives a restart.
+func TestDistribution(t *testing.T) {
+	suite.TakeTurn(t, 1)
 	out, err := exec.Command("go", "run", "-trimpath", "-buildvcs=false", "../../deploy/images", "cloud-image").Output()
 	require.NoError(t, err)
 	key := filepath.Join(t.TempDir(), "key")
@@ -91,10 +91,10 @@ spec:
 	size, err := strconv.Atoi(d.run("df --output=size -B1M / | tail -n 1"))
 	require.NoError(t, err)
 	require.Greater(t, size, 2500, "MiB of the root file system, which has grown to the claim's size")
-	until(t, 3*time.Minute, "the guest's agent tells of its operating system", d.agentTells)
+	until(t, 3*time.Minute, "the guest agent reports its operating system", d.agentReports)
 	d.run("echo kept | sudo tee /var/lib/kept && sync")
 
-	(&virtctl{t, d.namespace}).well("restart", d.name)
+	(&virtctl{t, d.namespace}).mustRun("restart", d.name)
 	second := d.untilUp(first)
 	require.Equal(t, "kept", d.run("cat /var/lib/kept"))
 	require.Equal(t, "1", d.run("ls /var/lib/cloud/instances | wc -l"), "it is the same instance to cloud-init")
@@ -116,7 +116,7 @@ type distribution struct {
 	key string
 }
 
-// untilUp waits until its SSH server answers in another boot than that one, and returns that boot.
+// untilUp waits until its SSH server answers in another boot than that one, and returns that boot's ID.
 func (d distribution) untilUp(than string) (boot string) {
 	d.t.Helper()
 	until(d.t, distributionTime, "the distribution is up", func() error {
@@ -126,7 +126,7 @@ func (d distribution) untilUp(than string) (boot string) {
 		}
 		if err != nil {
 			err = fmt.Errorf("%w; its console ends with: %s", err, tail(d.console(), 5))
-			time.Sleep(2 * time.Second) // each try is a process and a connection
+			time.Sleep(2 * time.Second) // each attempt starts a process and a connection
 		}
 		return err
 	})
@@ -140,7 +140,7 @@ func (d distribution) run(command string) string {
 	return strings.TrimSpace(out)
 }
 
-// try logs in by virtctl ssh.
+// try runs a command by virtctl ssh.
 func (d distribution) try(command string) (string, error) {
 	v := &virtctl{d.t, d.namespace}
 	c := v.command("ssh", "guest@vm/"+d.name, "-i", d.key, "-c", command, "-t", "-oStrictHostKeyChecking=no",
@@ -155,8 +155,8 @@ func (d distribution) try(command string) (string, error) {
 	return string(out), err
 }
 
-// agentTells: the instance's status repeats the name of the operating system.
-func (d distribution) agentTells() error {
+// agentReports checks that the instance's status has the name of the operating system.
+func (d distribution) agentReports() error {
 	vmi, err := d.vmi()
 	if err == nil && vmi.Status.GuestOSInfo.PrettyName == "" {
 		err = fmt.Errorf("%+v", vmi.Status.GuestOSInfo)

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestDrain drains a node with three guests and another pod. The first time it is paused and cancelled half-way, which
-// leaves each guest in one place; the second time all guests leave, and kubectl drain ends by itself. The taint then
-// brings them back.
+// TestDrain drains a node with three guests and another pod. The first time the drain is paused and cancelled half-way,
+// and each guest stays where it is by then; the second time all guests leave, and kubectl drain ends by itself. The
+// taint then brings them back.
 func TestDrain(t *testing.T) {
-	turns.Take(t, 4)
+	suite.TakeTurn(t, 4)
 	untilHealthy(t)
 	node := idleNode(t)
 	others := strings.Fields(strings.ReplaceAll(kubectl(t, "get", "nodes", "-o", "name"), "node/", ""))
@@ -52,7 +52,7 @@ func TestDrain(t *testing.T) {
 		`spec: {nodeName: %s, terminationGracePeriodSeconds: 0, securityContext: {runAsNonRoot: true, runAsUser: 107, `+
 		`seccompProfile: {type: RuntimeDefault}}, containers: [{name: c, image: none, imagePullPolicy: Never, `+
 		`securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`, namespace, node))
-	// drain is kubectl's, of the pods of this test.
+	// drain runs kubectl drain for the pods of this test.
 	drain := func(ctx context.Context) *exec.Cmd {
 		return exec.CommandContext(ctx, "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data",
 			"--force", "--timeout=5m", "--pod-selector", "app in ("+strings.Join(names, ",")+")")
@@ -81,7 +81,7 @@ func TestDrain(t *testing.T) {
 		var state struct {
 			Count int `json:"count"`
 		}
-		asked(t, contract.NodeID(node), contract.QueryState, &state)
+		query(t, contract.NodeID(node), contract.QueryState, &state)
 		return state.Count
 	}
 
@@ -99,7 +99,7 @@ func TestDrain(t *testing.T) {
 	id := contract.DrainID(node, number(node))
 	_, err := control(id, contract.ControlPauseDrain, `{"actor": "alice", "reason": "the network is busy"}`)
 	require.NoError(t, err)
-	until(t, migrationTime, "those under way have ended", func() error {
+	until(t, migrationTime, "the migrations under way have ended", func() error {
 		if list := open(); len(list) > 0 {
 			return fmt.Errorf("there are %v", list)
 		}
@@ -107,8 +107,8 @@ func TestDrain(t *testing.T) {
 	})
 	paused := left()
 	require.NotEmpty(t, paused, "two move at a time, so one is left")
-	time.Sleep(8 * time.Second) // in which kubectl asks again
-	require.Empty(t, open(), "a drain that is paused moves nobody")
+	time.Sleep(8 * time.Second) // kubectl tries again meanwhile
+	require.Empty(t, open(), "a paused drain starts no migration")
 	_, err = control(id, contract.ControlCancelDrain, `{"actor": "alice"}`)
 	require.NoError(t, err)
 	cancel()
@@ -116,7 +116,7 @@ func TestDrain(t *testing.T) {
 	kubectl(t, "uncordon", node)
 	untilLabel(t, node, "true")
 	require.Equal(t, paused, left())
-	until(t, time.Minute, "nobody is asked to leave any more", func() error {
+	until(t, time.Minute, "no instance is marked for evacuation", func() error {
 		for _, name := range names {
 			vmi, err := machines[name].vmi()
 			if err == nil && vmi.Status.EvacuationNodeName != "" {

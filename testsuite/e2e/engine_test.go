@@ -15,23 +15,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/crdwatch/fencing"
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/crdwatch/restore"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// healTime is how long the control plane may take to be right again after Temporal has answered again.
+// healTime is how long the control plane may take to recover after Temporal answers again.
 const healTime = 2 * time.Minute
 
-// guest is one running guest that must not be touched.
+// guest is one running guest that must not be affected.
 type guest struct {
 	*machine
 	uid  string
 	qemu int
 }
 
-// booted is a machine whose guest runs.
-func booted(t *testing.T, name string) guest {
+// bootGuest creates a machine and waits until its guest runs.
+func bootGuest(t *testing.T, name string) guest {
 	t.Helper()
 	m := newMachine(t, name, "Always", "")
 	vmi := m.untilBooted()
@@ -40,9 +40,9 @@ func booted(t *testing.T, name string) guest {
 	return guest{machine: m, uid: string(vmi.UID), qemu: domains[0].pid}
 }
 
-// untouched checks for some time that the guest runs on, that its VM never says otherwise once it is right, and that
-// its workflows are there.
-func (g guest) untouched(limit time.Duration) {
+// checkUntouched checks for some time that the guest runs on, that its VM's status stays Running once it is, and that
+// its workflows run.
+func (g guest) checkUntouched(limit time.Duration) {
 	g.t.Helper()
 	same := func() error {
 		vmi, err := g.vmi()
@@ -70,7 +70,7 @@ func (g guest) untouched(limit time.Duration) {
 			var knows struct {
 				VMI *contract.VMIObservation `json:"vmi"`
 			}
-			if err := queried(id, contract.QueryState, &knows); err != nil {
+			if err := tryQuery(id, contract.QueryState, &knows); err != nil {
 				return err
 			}
 			if knows.VMI == nil || knows.VMI.UID != g.uid || knows.VMI.Gone {
@@ -91,13 +91,13 @@ func (g guest) untouched(limit time.Duration) {
 		var open struct {
 			Open *struct{ ID string } `json:"open"`
 		}
-		asked(g.t, g.workflow(), contract.QueryState, &open)
+		query(g.t, g.workflow(), contract.QueryState, &open)
 		require.Nil(g.t, open.Open, "a transition is open for a VM whose guest runs as it should")
 	}
 }
 
-// stopsInGoodOrder ends the guest the ordinary way: its control plane works as ever.
-func (g guest) stopsInGoodOrder() {
+// stopCleanly stops the VM, whose guest must shut down: its control plane works normally.
+func (g guest) stopCleanly() {
 	g.t.Helper()
 	log := g.follow()
 	g.strategy("Halted")
@@ -107,12 +107,12 @@ func (g guest) stopsInGoodOrder() {
 	g.remove()
 }
 
-// TestEntitiesEndedByHand: who terminates a VM's workflows, as a last resort, does not touch its guest, and they are
-// back soon.
-func TestEntitiesEndedByHand(t *testing.T) {
-	turns.Take(t, 4)
+// TestEntitiesTerminated: terminating a VM's workflows, as a last resort, does not affect its guest, and they start
+// again soon.
+func TestEntitiesTerminated(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	untilHealthy(t)
-	g := booted(t, "ended")
+	g := bootGuest(t, "ended")
 	for _, ids := range [][]string{
 		{g.workflow()},
 		{contract.VMIID(g.namespace, g.name)},
@@ -122,14 +122,14 @@ func TestEntitiesEndedByHand(t *testing.T) {
 			_, err := cli("temporal", "workflow", "terminate", "--workflow-id", id, "--reason", "a test")
 			require.NoError(t, err)
 		}
-		g.untouched(healTime)
+		g.checkUntouched(healTime)
 	}
-	g.stopsInGoodOrder()
+	g.stopCleanly()
 }
 
-// TestAnEntityEndedByHandWhileItStarts: the start goes on, and no guest is taken away.
-func TestAnEntityEndedByHandWhileItStarts(t *testing.T) {
-	turns.Take(t, 3)
+// TestEntityTerminatedDuringStart: the start continues, and no guest is deleted.
+func TestEntityTerminatedDuringStart(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	untilHealthy(t)
 	m := &machine{t: t, namespace: newNamespace(t), name: "starting"}
 	most := watchDomains(m)
@@ -146,7 +146,7 @@ func TestAnEntityEndedByHandWhileItStarts(t *testing.T) {
 	require.Equal(t, vmi.UID, now.UID)
 	domains := m.domains()
 	require.Len(t, domains, 1)
-	guest{machine: m, uid: string(now.UID), qemu: domains[0].pid}.untouched(healTime)
+	guest{machine: m, uid: string(now.UID), qemu: domains[0].pid}.checkUntouched(healTime)
 	require.Equal(t, 1, most())
 	m.remove()
 }
@@ -154,7 +154,7 @@ func TestAnEntityEndedByHandWhileItStarts(t *testing.T) {
 // TestTemporalPutBack: Temporal's database is put back to a copy from before a VM was started. Its guest runs on, and
 // is not started again.
 func TestTemporalPutBack(t *testing.T) {
-	turns.Take(t, 2)
+	suite.TakeTurn(t, 2)
 	untilHealthy(t)
 	m := newMachine(t, "putback", "Halted", "")
 	m.untilStatus("Stopped")
@@ -165,41 +165,41 @@ func TestTemporalPutBack(t *testing.T) {
 	require.Len(t, domains, 1)
 	g := guest{machine: m, uid: string(vmi.UID), qemu: domains[0].pid}
 	back()
-	g.untouched(healTime + bootTime)
-	olderCopyShows(t, epoch(t))
-	g.stopsInGoodOrder()
+	g.checkUntouched(healTime + bootTime)
+	requireOlderCopyEvent(t, epoch(t))
+	g.stopCleanly()
 }
 
-// TestTemporalLost: Temporal's database is gone. Guests run on, their workflows are back without a person, and new VMs
-// can be started.
+// TestTemporalLost: Temporal's database is lost. Guests run on, their workflows start again without a person, and new
+// VMs can be started.
 func TestTemporalLost(t *testing.T) {
-	turns.Take(t, 6)
+	suite.TakeTurn(t, 6)
 	untilHealthy(t)
-	g := booted(t, "lost")
+	g := bootGuest(t, "lost")
 	halted := newMachine(t, "halted", "Halted", "")
 	halted.untilStatus("Stopped")
 	withoutTemporal(t, func(folder string) { require.NoError(t, os.RemoveAll(folder)) })
-	g.untouched(healTime + bootTime)
+	g.checkUntouched(healTime + bootTime)
 	halted.strategy("Always")
 	halted.untilBooted()
 	halted.remove()
-	g.stopsInGoodOrder()
+	g.stopCleanly()
 }
 
-// TestEtcdPutBack: etcd is put back to an older copy, so that resourceVersions run backwards, and the API server and
-// the rest of Kubernetes are started again, as after any restore; virtflow is not. The guest runs on, and what is asked
-// for after that is done.
+// TestEtcdPutBack: etcd is put back to an older copy, so that resourceVersions run backwards. The API server and the
+// rest of Kubernetes are restarted, as after any restore; virtflow is not. The guest runs on, and later requests are
+// carried out.
 func TestEtcdPutBack(t *testing.T) {
-	turns.Take(t, 0)
+	suite.TakeTurn(t, 0)
 	untilHealthy(t)
-	g := booted(t, "etcd")
+	g := bootGuest(t, "etcd")
 	copied, before := t.TempDir(), epoch(t)
 	withoutEtcd(t, func(folder string) { copyTree(t, folder, copied) })
 	untilHealthy(t)
 	require.Equal(t, before, epoch(t), "an API server that was restarted is no older copy")
 	kubectl(t, "patch", "vm", "-n", g.namespace, g.name, "--type", "merge", "-p",
 		`{"spec":{"template":{"metadata":{"annotations":{"e2e/lost":"soon"}}}}}`)
-	until(t, time.Minute, "the VM's workflow knows the change that is going to be lost", func() error {
+	until(t, time.Minute, "the VM's workflow has observed the change that will be lost", func() error {
 		vm, err := g.vm()
 		if err != nil {
 			return err
@@ -209,42 +209,43 @@ func TestEtcdPutBack(t *testing.T) {
 				Generation int64 `json:"generation"`
 			} `json:"vm"`
 		}
-		if err := queried(g.workflow(), contract.QueryState, &knows); err != nil {
+		if err := tryQuery(g.workflow(), contract.QueryState, &knows); err != nil {
 			return err
 		}
 		if knows.VM.Generation != vm.Generation {
-			return fmt.Errorf("it knows generation %d, and there is %d", knows.VM.Generation, vm.Generation)
+			return fmt.Errorf("it has observed generation %d of %d", knows.VM.Generation, vm.Generation)
 		}
 		return nil
 	})
 	withoutEtcd(t, func(folder string) { putBack(t, copied, folder) })
 	restartKubernetes(t)
 	untilHealthy(t)
-	g.untouched(healTime)
+	g.checkUntouched(healTime)
 	require.Equal(t, before+1, epoch(t))
-	olderCopyShows(t, before+1)
-	g.stopsInGoodOrder()
+	requireOlderCopyEvent(t, before+1)
+	g.stopCleanly()
 }
 
-// olderCopyShows on the KubeVirt object as the reason why an epoch has begun.
-func olderCopyShows(t *testing.T, epoch int) {
+// requireOlderCopyEvent requires the event on the KubeVirt object that gives an older copy as the reason for an epoch.
+func requireOlderCopyEvent(t *testing.T, epoch int) {
 	t.Helper()
 	require.Equal(t, "Warning OlderCopy KubeVirt/kubevirt", kubectl(t, "get", "event", "-n", "virtflow",
 		fmt.Sprintf("kubevirt.older-copy-%d", epoch), "-o",
 		`jsonpath={.type} {.reason} {.involvedObject.kind}/{.involvedObject.name}`))
 }
 
-// epoch is crdwatch's.
+// epoch returns crdwatch's epoch.
 func epoch(t *testing.T) int {
 	t.Helper()
-	n, err := strconv.Atoi(kubectl(t, "get", "lease", "-n", "virtflow", fencing.LeaseName, "-o",
+	n, err := strconv.Atoi(kubectl(t, "get", "lease", "-n", "virtflow", restore.LeaseName, "-o",
 		`jsonpath={.metadata.annotations.virtflow\.io/fencing-epoch}`))
 	require.NoError(t, err)
 	return n
 }
 
-// restartKubernetes restarts what watches the API server for Kubernetes, as its instructions for a restore of etcd say:
-// kube-proxy, for one, has the API server's address from a watch, and virtflow's pods reach it by that alone.
+// restartKubernetes restarts the parts of Kubernetes that watch the API server, as its instructions for a restore of
+// etcd require: kube-proxy, for one, gets the API server's address from a watch, and virtflow's pods reach it only by
+// that.
 func restartKubernetes(t *testing.T) {
 	t.Helper()
 	for _, p := range []string{
@@ -254,7 +255,7 @@ func restartKubernetes(t *testing.T) {
 	}
 }
 
-// withoutEtcd does something with etcd's folder while neither it nor the API server runs.
+// withoutEtcd calls do with etcd's folder while neither etcd nor the API server runs.
 func withoutEtcd(t *testing.T, do func(folder string)) {
 	t.Helper()
 	dev(t, "stop", "kube-apiserver")
@@ -265,7 +266,7 @@ func withoutEtcd(t *testing.T, do func(folder string)) {
 	do(filepath.Join(nodeState(t), "etcd"))
 }
 
-// copyOfTemporal copies Temporal's database as it is now. Back puts the copy in its place.
+// copyOfTemporal copies Temporal's database. The returned function restores the copy.
 func copyOfTemporal(t *testing.T) (back func()) {
 	t.Helper()
 	copied := t.TempDir()
@@ -275,14 +276,14 @@ func copyOfTemporal(t *testing.T) (back func()) {
 	}
 }
 
-// putBack puts a copy of a folder in its place.
+// putBack replaces a folder by a copy.
 func putBack(t *testing.T, copied, folder string) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(folder))
 	copyTree(t, copied, folder)
 }
 
-// copyTree makes the contents of one folder those of another one, with owners and modes.
+// copyTree copies a folder, with owners and modes.
 func copyTree(t *testing.T, from, to string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(to, 0o700))
@@ -290,7 +291,7 @@ func copyTree(t *testing.T, from, to string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// withoutTemporal does something with the folder of Temporal's database while neither it nor Temporal's server runs.
+// withoutTemporal calls do with the folder of Temporal's database while neither it nor Temporal's server runs.
 func withoutTemporal(t *testing.T, do func(folder string)) {
 	t.Helper()
 	processes, folder := []string{"temporal"}, filepath.Join(nodeState(t), "temporal")

@@ -12,20 +12,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// as is a person with every right, under that name.
+// as returns kubectl's flags for an administrator of that name.
 func as(user string) []string { return []string{"--as=" + user, "--as-group=system:masters"} }
 
-// askedFor lists who is recorded to have asked an entity for an operation.
-func askedFor(t *testing.T, workflow string, op contract.Operation) []string {
+// actorsOf returns the recorded actors of an operation of an entity.
+func actorsOf(t *testing.T, workflow string, op contract.Operation) []string {
 	t.Helper()
 	var answer json.RawMessage
-	asked(t, workflow, contract.QueryHistory, &answer)
+	query(t, workflow, contract.QueryHistory, &answer)
 	var records []contract.OperationRecord
-	if bytes.HasPrefix(bytes.TrimSpace(answer), []byte("[")) { // none at all is told otherwise
+	if bytes.HasPrefix(bytes.TrimSpace(answer), []byte("[")) { // an empty list has another form
 		require.NoError(t, json.Unmarshal(answer, &records))
 	}
 	var who []string
@@ -37,11 +37,11 @@ func askedFor(t *testing.T, workflow string, op contract.Operation) []string {
 	return who
 }
 
-// TestADrainMeetsTheEvictionHook: a guest that somebody else moves stays, and its instance is marked; another pod of
-// the node goes. The mark is taken back by virtctl, though not while the node has the taint. Then the VM is deleted,
-// and its history says by whom.
-func TestADrainMeetsTheEvictionHook(t *testing.T) {
-	turns.Take(t, 0)
+// TestDrainWithEvictionWebhook: the eviction of a guest that can migrate is refused, and its instance is marked;
+// another pod of the node is evicted. virtctl removes the mark, except while the node has the taint. Then the VM is
+// deleted, and its history has the user who did it.
+func TestDrainWithEvictionWebhook(t *testing.T) {
+	suite.TakeTurn(t, 0)
 	untilHealthy(t)
 	m := newMachine(t, "moving", "Always", "      evictionStrategy: External")
 	vmi := m.untilBooted()
@@ -71,11 +71,11 @@ func TestADrainMeetsTheEvictionHook(t *testing.T) {
 	if err := drain("--dry-run=server", "--timeout=10s"); err != nil {
 		require.ErrorContains(t, err, first)
 	}
-	require.Empty(t, marked(), "what is only tried marks nothing")
+	require.Empty(t, marked(), "a dry run marks nothing")
 
 	err = drain("--timeout=12s")
 	require.ErrorContains(t, err, first)
-	require.ErrorContains(t, err, "Evacuation in progress: "+first, "and once more, as it tries again")
+	require.ErrorContains(t, err, "Evacuation in progress: "+first, "again, as kubectl retries")
 	require.Equal(t, node, marked())
 	_, err = try("-n", m.namespace, "get", "pod", "bystander")
 	require.ErrorContains(t, err, "not found", "other pods do not wait for virtflow")
@@ -87,22 +87,22 @@ func TestADrainMeetsTheEvictionHook(t *testing.T) {
 	v.refused("evacuate-cancel vm "+m.name, fmt.Sprintf("Node %q has NodeDrainTaintKey %q", node, taint))
 	require.Equal(t, node, marked())
 	kubectl(t, "taint", "node", node, taint+"-")
-	v.well("evacuate-cancel", "vm", m.name)
+	v.mustRun("evacuate-cancel", "vm", m.name)
 	require.Empty(t, marked())
 	kubectl(t, "uncordon", node)
 
-	// A deletion that is only tried is nobody's.
+	// A dry run of a deletion is not recorded.
 	m.kubectl(append(as("dora"), "delete", "vm", m.name, "--dry-run=server")...)
 	m.kubectl(append(as("carol"), "delete", "vm", m.name, "--timeout=110s")...)
-	require.Equal(t, []string{"carol"}, askedFor(t, m.workflow(), contract.OperationDelete))
-	stops := askedFor(t, m.workflow(), contract.OperationStop)
+	require.Equal(t, []string{"carol"}, actorsOf(t, m.workflow(), contract.OperationDelete))
+	stops := actorsOf(t, m.workflow(), contract.OperationStop)
 	require.NotEmpty(t, stops)
-	require.Equal(t, "carol", stops[len(stops)-1], "who deletes a VM stops its guest")
+	require.Equal(t, "carol", stops[len(stops)-1], "the user who deletes a VM stops its guest")
 }
 
-// TestWhoScalesAReplicaSet is in its history, though the scale subresource passes by whatever could write a name into
-// the object.
-func TestWhoScalesAReplicaSet(t *testing.T) {
+// TestReplicaSetScaleRecordsUser: the history has the user, although no webhook can write a name into the object when
+// the scale subresource is used.
+func TestReplicaSetScaleRecordsUser(t *testing.T) {
 	r := newReplicas(t, newNamespace(t), "scaled", 0)
 	id := contract.ReplicaSetID(r.namespace, r.name)
 	until(t, time.Minute, "the set's entity answers", func() error {
@@ -110,12 +110,12 @@ func TestWhoScalesAReplicaSet(t *testing.T) {
 		return err
 	})
 	r.kubectl(append(as("erin"), "scale", "vmirs", r.name, "--replicas=1")...)
-	until(t, time.Minute, "history names her", func() error {
-		if who := askedFor(t, id, contract.OperationReplicate); !slices.Equal(who, []string{"erin"}) {
-			return fmt.Errorf("it names %v", who)
+	until(t, time.Minute, "the history has the user", func() error {
+		if who := actorsOf(t, id, contract.OperationReplicate); !slices.Equal(who, []string{"erin"}) {
+			return fmt.Errorf("it has %v", who)
 		}
 		return nil
 	})
 	r.kubectl(append(as("frank"), "delete", "vmirs", r.name, "--timeout=110s")...)
-	require.Equal(t, []string{"frank"}, askedFor(t, id, contract.OperationDelete))
+	require.Equal(t, []string{"frank"}, actorsOf(t, id, contract.OperationDelete))
 }

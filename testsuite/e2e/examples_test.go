@@ -24,19 +24,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 const (
-	// examplesOf is the module whose examples are tried, and examplesSum what Go's checksum database has of it.
+	// examplesOf is the module with the examples, and examplesSum its sum in Go's checksum database.
 	examplesOf  = "kubevirt.io/kubevirt@v1.9.0"
 	examplesSum = "h1:eauQfI39dRALNciMIQtR7UsbTUjUft5V6IBO57Icl/k="
-	// examplesPage has their table. With examplesEnv set it is written, else compared.
+	// examplesPage has their table. It is written if examplesEnv is set, else compared.
 	examplesPage = "../../docs/examples.md"
 	examplesEnv  = "VIRTFLOW_WRITE_EXAMPLES"
-	// exampleTime is how long an example may take: some start by UEFI, several at a time.
+	// exampleTime is the limit for one example: some boot with UEFI, several at a time.
 	exampleTime = 4 * bootTime
-	// settles is how long an instance has to say the same until it is taken for one that waits.
+	// settles is how long an instance must keep the same reason to count as one that waits.
 	settles = 15 * time.Second
 )
 
@@ -48,14 +48,14 @@ const (
 	verdictRefused = "refused"
 )
 
-// verdict is what became of an example, and why it does not run.
+// verdict has the outcome of an example, and why it does not run.
 type verdict struct{ what, why string }
 
-// TestKubeVirtsExamples applies each of the manifests that KubeVirt gives away as examples, with the test guest's image
-// instead of theirs, starts what is to be started, and compares with the table in docs what becomes of it. Claims that
-// they name have the same guest on their disks, and networks that any node can give are there.
-func TestKubeVirtsExamples(t *testing.T) {
-	turns.Take(t, 2)
+// TestKubeVirtExamples applies each manifest that KubeVirt publishes as an example, with the test guest's image instead
+// of theirs, starts what is halted, and compares the outcome with the table in docs. PVCs that they name have the same
+// guest on their disks, and networks that any node can provide exist.
+func TestKubeVirtExamples(t *testing.T) {
+	suite.TakeTurn(t, 2)
 	page, err := os.ReadFile(examplesPage)
 	if write := os.Getenv(examplesEnv) != ""; errors.Is(err, fs.ErrNotExist) && !write {
 		t.Skipf("%s is not written yet: run with %s=1", examplesPage, examplesEnv)
@@ -68,9 +68,9 @@ func TestKubeVirtsExamples(t *testing.T) {
 	require.False(t, hasCDI(t), "the table is that of a cluster without CDI: make cdi OFF=1 first")
 	disk := guestDisk(t)
 	withMultus(t)
-	// Others name it.
+	// Other examples refer to it.
 	require.NoError(t, example{file: all[0]}.beside("non-preemtible.yaml").apply(t, "default"))
-	t.Cleanup(func() { // what is in no namespace
+	t.Cleanup(func() { // cluster-scoped objects
 		_, _ = try("delete", "priorityclass", "preemtible", "non-preemtible", "--ignore-not-found")
 		_, _ = try("delete", "migrationpolicy", "example-migration-policy", "--ignore-not-found")
 	})
@@ -89,13 +89,13 @@ func TestKubeVirtsExamples(t *testing.T) {
 	})
 	require.Len(t, verdicts, len(all))
 	if os.Getenv(examplesEnv) != "" {
-		require.NoError(t, os.WriteFile(examplesPage, []byte(written(all, verdicts)), 0o644)) //nolint:gosec // docs
+		require.NoError(t, os.WriteFile(examplesPage, []byte(written(all, verdicts)), 0o644))
 		return
 	}
 	require.Equal(t, rows(written(all, verdicts)), rows(string(page)), "run with "+examplesEnv+"=1")
 }
 
-// examples is the folder of KubeVirt's examples: a part of its Go module.
+// examples returns the folder of KubeVirt's examples: a part of its Go module.
 func examples(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command("go", "mod", "download", "-json", examplesOf)
@@ -117,7 +117,7 @@ var (
 	networkName  = regexp.MustCompile(`networkName: ptp-conf`)
 )
 
-// manifest is the example with the test guest's image, kernel and initramfs.
+// manifest returns the example with the test guest's image, kernel and initramfs.
 func (e example) manifest(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(e.file)
@@ -127,7 +127,7 @@ func (e example) manifest(t *testing.T) string {
 	return ours.Replace(text)
 }
 
-// beside is another example.
+// beside returns another example of the same folder.
 func (e example) beside(name string) example {
 	return example{file: filepath.Join(filepath.Dir(e.file), name), disk: e.disk}
 }
@@ -138,14 +138,14 @@ func (e example) apply(t *testing.T, namespace string) error {
 	return err
 }
 
-// outcome applies it in a namespace of its own, and waits for what it says.
+// outcome applies the example in a namespace of its own, and waits for its verdict.
 func (e example) outcome(t *testing.T) verdict {
 	t.Helper()
 	namespace := newNamespace(t)
 	switch filepath.Base(e.file) {
-	case "migration-job.yaml": // it moves that one
+	case "migration-job.yaml": // it migrates that instance
 		require.Equal(t, verdict{what: verdictRuns}, e.beside("vmi-migratable.yaml").in(t, namespace))
-	case "vmi-dra-pgpu.yaml": // it names that one
+	case "vmi-dra-pgpu.yaml": // it refers to that one
 		require.NoError(t, e.beside("pgpu-resource-claim-tmpl.yaml").apply(t, namespace))
 	}
 	for _, found := range claimName.FindAllStringSubmatch(e.manifest(t), -1) {
@@ -209,12 +209,12 @@ func (e example) in(t *testing.T, namespace string) verdict {
 	}
 }
 
-// exampleBoots waits until an instance's guest has said that it is up, or for as long as it says why it waits.
+// exampleBoots waits until an instance's guest is up, or has waited long enough for the same reason.
 func exampleBoots(t *testing.T, namespace, name string) (out verdict) {
 	t.Helper()
 	m := machine{t: t, namespace: namespace, name: name}
 	said, since := "", time.Now()
-	until(t, exampleTime, name+" runs, or says what it waits for", func() error {
+	until(t, exampleTime, name+" runs, or has a reason why it waits", func() error {
 		vmi, err := m.vmi()
 		if err == nil && vmi.Status.Phase == kubevirt.Running && strings.Contains(guestLog(m), marker) {
 			out = verdict{what: verdictRuns}
@@ -228,12 +228,12 @@ func exampleBoots(t *testing.T, namespace, name string) (out verdict) {
 			out = verdict{what: verdictWaits, why: why}
 			return nil
 		}
-		return fmt.Errorf("it says %q; %s", why, tail(guestLog(m), 5))
+		return fmt.Errorf("its reason is %q; %s", why, tail(guestLog(m), 5))
 	})
 	return out
 }
 
-// guestLog is what the launchers of an instance without a VM's labels repeated of the guest's serial line.
+// guestLog returns the guest's serial output from the log of the launchers of an instance without a VM's labels.
 func guestLog(m machine) string {
 	vmi, err := m.vmi()
 	if err != nil {
@@ -244,12 +244,12 @@ func guestLog(m machine) string {
 	return out
 }
 
-// waitsFor is what the instance, or its VM, says of why it does not run yet.
+// waitsFor returns the reason in the conditions of the instance or its VM for which it does not run yet.
 func (m machine) waitsFor() string {
 	if vmi, err := m.vmi(); err == nil {
 		for _, c := range vmi.Status.Conditions {
-			telling := slices.Contains([]string{"PodScheduled", "DataVolumesReady", "Synchronized"}, string(c.Type))
-			if telling && c.Status == "False" && c.Message != "" {
+			hasReason := slices.Contains([]string{"PodScheduled", "DataVolumesReady", "Synchronized"}, string(c.Type))
+			if hasReason && c.Status == "False" && c.Message != "" {
 				return c.Message
 			}
 		}
@@ -270,7 +270,7 @@ var (
 	spaces = regexp.MustCompile(`\s+`)
 )
 
-// answer is the API server's, without what the client says before it.
+// answer returns the API server's message, without the client's prefix.
 func answer(err error) string {
 	text := spaces.ReplaceAllString(err.Error(), " ")
 	for prefix.MatchString(text) {
@@ -279,14 +279,14 @@ func answer(err error) string {
 	return strings.TrimSpace(text)
 }
 
-// pageBegins is what stands before the table.
+// pageBegins is the text before the table.
 //
 //go:embed testdata/examples.md
 var pageBegins string
 
 const tableBegins = "| manifest | verdict | why |\n|---|---|---|\n"
 
-// written is the page with the table of these verdicts.
+// written returns the page with the table of these verdicts.
 func written(files []string, verdicts map[string]verdict) string {
 	var b strings.Builder
 	b.WriteString(pageBegins + tableBegins)
@@ -298,7 +298,8 @@ func written(files []string, verdicts map[string]verdict) string {
 	return b.String()
 }
 
-// rows are the manifests of a page with their verdicts. The reasons are for people: a scheduler counts its nodes.
+// rows returns the manifests of a page with their verdicts, without the reasons, which vary: a scheduler counts its
+// nodes.
 func rows(page string) []string {
 	_, table, _ := strings.Cut(page, tableBegins)
 	var out []string

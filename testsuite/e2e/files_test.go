@@ -11,14 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestAGuestHasItsFiles: what Kubernetes keeps for a VM is on the guest's disks, its agent sets an SSH key, and nothing
-// secret is where others read it. The pod waits for the Secret and the ConfigMap, which come after the VM. The guest is
-// booted by UEFI without secure boot, on hardware of which the VM says much.
-func TestAGuestHasItsFiles(t *testing.T) {
-	turns.Take(t, 4)
+// TestGuestFiles: what Kubernetes keeps for a VM is on the guest's disks, its agent sets an SSH key, and no secret is
+// readable by others. The pod waits for the Secret and the ConfigMap, which are created after the VM. The guest boots
+// with UEFI without secure boot, on hardware that the VM specifies in detail.
+func TestGuestFiles(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	m := &machine{t: t, namespace: newNamespace(t), name: "files"}
 	m.apply("Halted", "")
 	const disks, volumes = "/spec/template/spec/domain/devices/disks/-", "/spec/template/spec/volumes/-"
@@ -51,7 +51,7 @@ func TestAGuestHasItsFiles(t *testing.T) {
 			fmt.Sprintf(`{"op":"add","path":%q,"value":{"name":%q,%s}}`, volumes, v.name, v.source))
 	}
 	m.kubectl("patch", "vm", m.name, "--type=json", "-p", "["+strings.Join(patch, ",")+"]")
-	until(t, bootTime, "the kubelet misses what is to come", func() error {
+	until(t, bootTime, "the kubelet reports the absent Secret", func() error {
 		out, err := try("-n", m.namespace, "get", "events", "-o",
 			"jsonpath={range .items[*]}{.reason} {.message}{'\\n'}{end}")
 		if err == nil && !strings.Contains(out, `"late" not found`) {
@@ -97,10 +97,11 @@ stringData: {userData: "unused by this guest"}
 `, m.namespace))
 	m.untilBooted()
 	m.untilAgentAnswers()
-	// The test guest knows NoCloud only: what is on its disks is read by a command of the agent's.
-	out := m.inGuestBy(`mkdir -p /m; for d in /dev/vd[c-z] /dev/sd? /dev/sr?; do mount -t iso9660 -o ro $d /m || continue; ` +
+	// The test guest knows NoCloud only: a command of the agent reads its disks.
+	out := m.runByAgent(`mkdir -p /m; ` +
+		`for d in /dev/vd[c-z] /dev/sd? /dev/sr?; do mount -t iso9660 -o ro $d /m || continue; ` +
 		`cd /m; for f in $(find . -type f); do echo "$f: $(head -c 300 $f)"; done; cd /; umount /m; done; true`)
-	m.hasItsHardware()
+	m.checkHardware()
 	for _, want := range []string{
 		"./Pass.Word: opensesame-of-a-secret", "./setting: of-a-config-map", "./token: ey", "./namespace: " + m.namespace,
 		"./ca.crt: -----BEGIN CERTIFICATE-----", "./autounattend.xml: <unattend/>", `kubevirt.io="virt-launcher"`,
@@ -120,44 +121,44 @@ stringData: {userData: "unused by this guest"}
 		}
 		return fmt.Errorf("conditions: %v", vmi.Status.Conditions)
 	})
-	require.Contains(t, m.inGuestBy("cat /root/.ssh/authorized_keys"), "ssh-ed25519 AAAA by-the-agent")
-	require.NotContains(t, m.inGuestBy("grep ^nobody: /etc/shadow"), "nobody:*", "no password")
+	require.Contains(t, m.runByAgent("cat /root/.ssh/authorized_keys"), "ssh-ed25519 AAAA by-the-agent")
+	require.NotContains(t, m.runByAgent("grep ^nobody: /etc/shadow"), "nobody:*", "no password")
 	require.NotContains(t, m.kubectl("get", "pod,vmi,vm,events", "-o", "yaml"), "opensesame")
 	m.remove()
 }
 
-// hasItsHardware: the guest sees its firmware, processors, chassis, clock and source of random numbers.
-func (m *machine) hasItsHardware() {
+// checkHardware checks that the guest sees its firmware, processors, chassis, clock and source of random numbers.
+func (m *machine) checkHardware() {
 	t := m.t
 	t.Helper()
-	require.Contains(t, m.inGuestBy("ls /sys/firmware/efi"), "efivars")
-	require.Contains(t, m.inGuestBy("grep -m 1 'model name' /proc/cpuinfo"), "Nehalem")
-	require.Equal(t, "4\n0-1\nMaker\nc-1\n", m.inGuestBy("nproc; cat /sys/devices/system/cpu/cpu0/topology/"+
+	require.Contains(t, m.runByAgent("ls /sys/firmware/efi"), "efivars")
+	require.Contains(t, m.runByAgent("grep -m 1 'model name' /proc/cpuinfo"), "Nehalem")
+	require.Equal(t, "4\n0-1\nMaker\nc-1\n", m.runByAgent("nproc; cat /sys/devices/system/cpu/cpu0/topology/"+
 		"thread_siblings_list /sys/class/dmi/id/chassis_vendor /sys/class/dmi/id/chassis_serial"))
-	require.Contains(t, m.inGuestBy("cat /sys/class/misc/hw_random/rng_current"), "virtio_rng")
-	now, err := strconv.ParseInt(strings.TrimSpace(m.inGuestBy("date +%s")), 10, 64)
+	require.Contains(t, m.runByAgent("cat /sys/class/misc/hw_random/rng_current"), "virtio_rng")
+	now, err := strconv.ParseInt(strings.TrimSpace(m.runByAgent("date +%s")), 10, 64)
 	require.NoError(t, err)
 	require.Equal(t, 9*time.Hour, time.Until(time.Unix(now, 0)).Round(time.Hour),
-		"the guest takes its clock for UTC, and it is Tokyo's")
+		"the guest reads its clock as UTC, and the clock is set to Tokyo's time")
 }
 
 func (m *machine) untilAgentAnswers() {
 	m.t.Helper()
 	until(m.t, time.Minute, "the guest's agent answers", func() error {
-		_, err := m.tryInGuestBy("true")
+		_, err := m.tryByAgent("true")
 		return err
 	})
 }
 
-// inGuestBy has the guest's agent run a command, as a probe does, and returns what it writes: 10 KiB at most.
-func (m *machine) inGuestBy(command string) string {
+// runByAgent runs a command by the guest's agent, as a probe does, and returns its output: 10 KiB at most.
+func (m *machine) runByAgent(command string) string {
 	m.t.Helper()
-	out, err := m.tryInGuestBy(command)
+	out, err := m.tryByAgent(command)
 	require.NoError(m.t, err)
 	return out
 }
 
-func (m *machine) tryInGuestBy(command string) (string, error) {
+func (m *machine) tryByAgent(command string) (string, error) {
 	return try("-n", m.namespace, "exec", m.pod(), "-c", "compute", "--", "/usr/bin/launcher", "probe",
 		"--timeout-seconds", "20", "--command", "/bin/sh", "--", "-c", command)
 }

@@ -29,13 +29,13 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 const gatewayDeployment = "deployment/virtflow-node-gateway"
 
-// forwarded is an address here that leads to a port of a pod.
+// forwarded returns a local address that leads to a port of a pod.
 func forwarded(t *testing.T, target, port string) string {
 	t.Helper()
 	cmd := exec.Command("kubectl", "-n", "virtflow", "port-forward", target, ":"+port)
@@ -52,8 +52,8 @@ func forwarded(t *testing.T, target, port string) string {
 	return found
 }
 
-// door is the deployed node gateway, as somebody on a node meets it.
-type door struct {
+// gatewayClient connects to the deployed node gateway, as a process on a node does.
+type gatewayClient struct {
 	t       *testing.T
 	address string
 	metrics string
@@ -61,20 +61,21 @@ type door struct {
 	opened  map[string]workflowservice.WorkflowServiceClient
 }
 
-func openDoor(t *testing.T) *door {
+func dialGateway(t *testing.T) *gatewayClient {
 	t.Helper()
-	d := &door{t: t, address: forwarded(t, gatewayDeployment, "7233"), metrics: forwarded(t, gatewayDeployment, "8080"),
-		roots:  x509.NewCertPool(),
-		opened: map[string]workflowservice.WorkflowServiceClient{}}
+	d := &gatewayClient{t: t, address: forwarded(t, gatewayDeployment, "7233"),
+		metrics: forwarded(t, gatewayDeployment, "8080"),
+		roots:   x509.NewCertPool(),
+		opened:  map[string]workflowservice.WorkflowServiceClient{}}
 	require.True(t, d.roots.AppendCertsFromPEM(
 		[]byte(kubectl(t, "-n", "virtflow", "get", "configmap", "virtflow-node-gateway-ca", "-o",
 			`jsonpath={.data.ca\.crt}`))))
 	return d
 }
 
-// as is a client that shows a token; "" is none. All of them come from one address, which may open some connections
-// only.
-func (d *door) as(token string) workflowservice.WorkflowServiceClient {
+// as returns a client that shows a token; "": none. All clients come from one address, which may open only a limited
+// number of connections.
+func (d *gatewayClient) as(token string) workflowservice.WorkflowServiceClient {
 	if known, ok := d.opened[token]; ok {
 		return known
 	}
@@ -98,8 +99,8 @@ func (d *door) as(token string) workflowservice.WorkflowServiceClient {
 	return d.opened[token]
 }
 
-// counted is the sum of a metric over the label values that are named.
-func (d *door) counted(name string, labels ...string) float64 {
+// metricSum returns the sum of a metric over the series with these label values.
+func (d *gatewayClient) metricSum(name string, labels ...string) float64 {
 	d.t.Helper()
 	r, err := http.Get("http://" + d.metrics + "/metrics")
 	require.NoError(d.t, err)
@@ -129,7 +130,7 @@ func token(t *testing.T, account string, more ...string) string {
 	return strings.TrimSpace(kubectl(t, append([]string{"-n", "virtflow", "create", "token", account}, more...)...))
 }
 
-// workerOf is the name of the node worker's pod on a node.
+// workerOf returns the name of the node worker's pod on a node.
 func workerOf(t *testing.T, node string) string {
 	t.Helper()
 	return strings.TrimSpace(
@@ -137,8 +138,9 @@ func workerOf(t *testing.T, node string) string {
 			"--field-selector", "spec.nodeName="+node, "-o", "jsonpath={.items[0].metadata.name}"))
 }
 
-// TestTheNodeGateway: a VM has booted through it; then real tokens of every kind try what they must not.
-func TestTheNodeGateway(t *testing.T) {
+// TestNodeGateway: a VM has booted through the gateway; then real tokens of every kind make calls that they must not
+// make.
+func TestNodeGateway(t *testing.T) {
 	m := newMachine(t, "guarded", "Always", "")
 	vmi := m.untilBooted()
 	here, there := vmi.Status.NodeName, ""
@@ -148,9 +150,9 @@ func TestTheNodeGateway(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, there)
-	d := openDoor(t)
-	require.Positive(t, d.counted("virtflow_gateway_passed_total", `method="PollActivityTaskQueue"`))
-	require.Positive(t, d.counted("virtflow_gateway_passed_total", `method="RespondActivityTaskCompleted"`,
+	d := dialGateway(t)
+	require.Positive(t, d.metricSum("virtflow_gateway_passed_total", `method="PollActivityTaskQueue"`))
+	require.Positive(t, d.metricSum("virtflow_gateway_passed_total", `method="RespondActivityTaskCompleted"`,
 		`code="OK"`))
 
 	const audience = "--audience=virtflow-node-gateway"
@@ -191,9 +193,9 @@ func TestTheNodeGateway(t *testing.T) {
 		}
 	}
 	require.NoError(t, signal(namespace, contract.SignalObserveDomain, domain(""))(d.as(ofPod)),
-		"news as old as that change nothing, but get through")
+		"an observation as old as that changes nothing, but is permitted")
 
-	gone := m.kubectlTokenOfAPodThatIsGone()
+	gone := m.tokenOfDeletedPod()
 	for name, c := range map[string]struct {
 		token  string
 		do     func(workflowservice.WorkflowServiceClient) error
@@ -220,7 +222,7 @@ func TestTheNodeGateway(t *testing.T) {
 			codes.PermissionDenied, "signal"},
 		"an oversized payload": {ofPod,
 			signal(namespace, contract.SignalObserveDomain, domain(`,"reason":"`+strings.Repeat("x", 300<<10)+`"`)),
-			codes.PermissionDenied, "too-large"},
+			codes.ResourceExhausted, "too-large"},
 		"another node's queue": {ofPod, poll(contract.NodeTaskQueue(there)), codes.PermissionDenied,
 			"task-queue"},
 		"another node's token": {ofOther, poll(contract.NodeTaskQueue(here)), codes.PermissionDenied,
@@ -255,10 +257,10 @@ func TestTheNodeGateway(t *testing.T) {
 		}, codes.PermissionDenied, "task-token"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := d.counted("virtflow_gateway_refused_total", `reason="`+c.reason+`"`)
+			before := d.metricSum("virtflow_gateway_refused_total", `reason="`+c.reason+`"`)
 			err := c.do(d.as(c.token))
 			require.Equal(t, c.code, status.Code(err), "%v", err)
-			require.Greater(t, d.counted("virtflow_gateway_refused_total", `reason="`+c.reason+`"`), before,
+			require.Greater(t, d.metricSum("virtflow_gateway_refused_total", `reason="`+c.reason+`"`), before,
 				"it is not counted")
 		})
 	}
@@ -269,8 +271,8 @@ func TestTheNodeGateway(t *testing.T) {
 	m.remove()
 }
 
-// kubectlTokenOfAPodThatIsGone makes a pod of the node workers' account, a token that is bound to it, and deletes it.
-func (m *machine) kubectlTokenOfAPodThatIsGone() string {
+// tokenOfDeletedPod creates a pod of the node workers' account and a token that is bound to it, and deletes the pod.
+func (m *machine) tokenOfDeletedPod() string {
 	m.t.Helper()
 	pod := fmt.Sprintf("short-lived-%d", time.Now().UnixMilli()%100000)
 	apply(m.t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: virtflow}, spec: {serviceAccountName: virtflow-node-worker,
@@ -281,8 +283,8 @@ func (m *machine) kubectlTokenOfAPodThatIsGone() string {
 	return out
 }
 
-// TestANodeWorkerHasNoOtherWay: what its pod holds does not open Temporal.
-func TestANodeWorkerHasNoOtherWay(t *testing.T) {
+// TestNodeWorkerCannotReachTemporal: the credentials in its pod do not open Temporal.
+func TestNodeWorkerCannotReachTemporal(t *testing.T) {
 	spec := kubectl(t, "-n", "virtflow", "get", "daemonset", "virtflow-node-worker", "-o",
 		"jsonpath={.spec.template.spec}")
 	require.NotContains(t, spec, "virtflow-temporal-tls")
@@ -294,7 +296,7 @@ func TestANodeWorkerHasNoOtherWay(t *testing.T) {
 		require.Error(t, err, "%v", verb)
 		require.Contains(t, out, "no")
 	}
-	// Temporal asks for a certificate of its own CA before it hears anything.
+	// Temporal asks for a certificate of its own CA before it reads any request.
 	pem, err := os.ReadFile(os.Getenv("TEMPORAL_TLS_CA"))
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
@@ -311,8 +313,8 @@ func TestANodeWorkerHasNoOtherWay(t *testing.T) {
 	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
 }
 
-// TestThePolicyForNodes: what the control worker may patch of a node, by the real API server.
-func TestThePolicyForNodes(t *testing.T) {
+// TestNodePolicy: the real API server restricts what the control worker may patch of a node.
+func TestNodePolicy(t *testing.T) {
 	node := strings.Fields(kubectl(t, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))[0]
 	patch := func(p string) error {
 		_, err := try("--as=system:serviceaccount:virtflow:virtflow-control-worker", "patch", "node", node,
@@ -338,9 +340,9 @@ func TestThePolicyForNodes(t *testing.T) {
 	}
 }
 
-// TestThePoliciesForTheControlWorker: of pods and Secrets it may write its own only, by the real API server. What
-// exactly these are, testsuite/manifests tells.
-func TestThePoliciesForTheControlWorker(t *testing.T) {
+// TestControlWorkerPolicies: the real API server permits the control worker to write only virtflow's own pods and
+// Secrets. testsuite/manifests tests which these are.
+func TestControlWorkerPolicies(t *testing.T) {
 	const worker = "--as=system:serviceaccount:virtflow:virtflow-control-worker"
 	server := strings.Fields(
 		kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name=virtflow-api-server", "-o",
@@ -353,17 +355,16 @@ func TestThePoliciesForTheControlWorker(t *testing.T) {
 		_, err := try(append([]string{worker, "-n", "virtflow"}, args...)...)
 		require.ErrorContains(t, err, "virtflow-control-worker-pods", args)
 	}
-	// kubectl reads a status before it patches one, which the control worker may not; testsuite/manifests asks the
-	// policy itself.
+	// kubectl reads a status before it patches it, which the control worker is not permitted to do; testsuite/manifests
+	// tests that rule itself.
 	_, err := try(worker, "-n", "virtflow", "create", "secret", "generic", "mine", "--from-literal=a=b",
 		"--dry-run=server")
 	require.ErrorContains(t, err, "virtflow-control-worker-secrets")
 }
 
-// TestNobodyElsePassesForALauncher: none of the marks by which a launcher's pod is known can be had, nor taken off, by
-// anyone else.
-func TestNobodyElsePassesForALauncher(t *testing.T) {
-	turns.Take(t, 5)
+// TestRefusesForgedLaunchers: no one else can add, or remove, any of the marks that identify a launcher's pod.
+func TestRefusesForgedLaunchers(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	m := newMachine(t, "genuine", "Always", "")
 	m.untilBooted()
 	pod := func(name string, metadata map[string]any) string {
@@ -400,10 +401,13 @@ func TestNobodyElsePassesForALauncher(t *testing.T) {
 		_, err := try("-n", m.namespace, "patch", "pod", m.pod(), "--type=merge", "-p", p)
 		require.ErrorContains(t, err, "virtflow-launcher-pods", p)
 	}
-	// Nor through a subresource. What others write with a pod's status, such as a network's plugin, is none of
-	// virtflow's business.
+	// No one else can create the Secret from which a launcher's guest takes cloud-init data.
+	_, err := try("-n", m.namespace, "create", "secret", "generic", m.pod()+"-cloud-init")
+	require.ErrorContains(t, err, "virtflow-launcher-secrets")
+	// The marks cannot be added through a subresource either. Other writes of a pod's status, such as those of a
+	// network plugin, are not virtflow's concern.
 	for name, mark := range marks {
-		delete(mark, "name") // of the impostor
+		delete(mark, "name") // of the forged pod
 		b, err := json.Marshal(map[string]any{"metadata": mark})
 		require.NoError(t, err)
 		_, err = try("-n", m.namespace, "patch", "pod", "plain", "--subresource=status", "--type=merge", "-p",
@@ -423,7 +427,7 @@ func TestNobodyElsePassesForALauncher(t *testing.T) {
 		`{"metadata":{"annotations":{"cni.example.com/address":"10.0.0.1"}}}`)
 	m.kubectl("patch", "pod", m.pod(), "--subresource=status", "--type=strategic", "-p",
 		`{"status":{"conditions":[{"type":"example.com/seen","status":"True"}]}}`)
-	_, err := try("-n", m.namespace, "patch", "pod", m.pod(), "--subresource=resize", "--type=strategic", "-p",
+	_, err = try("-n", m.namespace, "patch", "pod", m.pod(), "--subresource=resize", "--type=strategic", "-p",
 		`{"spec":{"containers":[{"name":"compute","resources":{"limits":{"memory":"9Gi"}}}]}}`)
 	require.ErrorContains(t, err, "virtflow-launcher-pods")
 	_, err = try("-n", m.namespace, "debug", m.pod(), "--image=none", "--profile=restricted", "--attach=false")
@@ -433,7 +437,7 @@ func TestNobodyElsePassesForALauncher(t *testing.T) {
 			"target": {"apiVersion": "v1", "kind": "Node", "name": "none"}}`, m.namespace), "create", "--raw", "/api/v1/namespaces/"+m.namespace+url, "-f", "-")
 		require.ErrorContains(t, err, "virtflow-launcher-pods", url)
 	}
-	// Nor through a controller of Kubernetes' own.
+	// Nor through one of Kubernetes' own controllers.
 	apply(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: many, namespace: %s}, spec: {replicas: 1, selector: {matchLabels: {a: b}},
   template: {metadata: {labels: {a: b, kubevirt.io: virt-launcher}},
   spec: {securityContext: {runAsNonRoot: true, runAsUser: 107, seccompProfile: {type: RuntimeDefault}},
@@ -442,7 +446,7 @@ func TestNobodyElsePassesForALauncher(t *testing.T) {
 		out, err := try("-n", m.namespace, "get", "replicaset", "many", "-o",
 			`jsonpath={.status.conditions[?(@.type=="ReplicaFailure")].message}`)
 		if err != nil || !strings.Contains(out, "virtflow-launcher-pods") {
-			return fmt.Errorf("it says %q: %w", out, err)
+			return fmt.Errorf("its condition is %q: %w", out, err)
 		}
 		return nil
 	})

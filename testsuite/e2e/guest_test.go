@@ -9,20 +9,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// inGuest has the guest run a command, by the page that the test guest serves for it inside its own network.
+// inGuest runs a command in the guest, through the page that the test guest serves for it inside its own network.
 func (m *machine) inGuest(command string) {
 	m.t.Helper()
 	vmi, err := m.vmi()
 	require.NoError(m.t, err)
-	m.fromPod("order", get(vmi.Status.Interfaces[0].IP, 80, "/cgi-bin/"+command)+" || true")
+	m.fromPod("order", fetchCommand(vmi.Status.Interfaces[0].IP, 80, "/cgi-bin/"+command)+" || true")
 }
 
-// TestPowerOffInTheGuest: with Always the VM comes back as another instance.
-func TestPowerOffInTheGuest(t *testing.T) {
-	turns.Take(t, 4)
+// TestGuestPowerOff: with run strategy Always the VM gets another instance.
+func TestGuestPowerOff(t *testing.T) {
+	suite.TakeTurn(t, 4)
 	m := newMachine(t, "poweroff", "Always", "")
 	first := m.untilBooted()
 	m.inGuest("poweroff")
@@ -37,9 +37,9 @@ func TestPowerOffInTheGuest(t *testing.T) {
 	m.remove()
 }
 
-// TestRebootInTheGuest: same instance, same pod, same QEMU, two boots.
-func TestRebootInTheGuest(t *testing.T) {
-	turns.Take(t, 3)
+// TestGuestReboot: same instance, same pod, same QEMU, two boots.
+func TestGuestReboot(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	m := newMachine(t, "again", "Always", "")
 	first := m.untilBooted()
 	before := m.domains()

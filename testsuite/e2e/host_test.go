@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The nodes' namespaces lie below this machine's, so every process is seen from here.
+// The nodes' PID namespaces are children of this machine's, so every process is visible here.
 
 type proc struct {
 	pid  int
@@ -24,7 +24,7 @@ type proc struct {
 	args string
 }
 
-// processes lists the processes for which keep holds.
+// processes returns the processes for which keep holds.
 func processes(keep func(proc) bool) []proc {
 	var out []proc
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -49,22 +49,22 @@ func processes(keep func(proc) bool) []proc {
 	return out
 }
 
-// domains are the QEMU processes of a VM. They run as the launchers' user, named by libvirt after the domain.
+// domains returns the QEMU processes of a VM. They run as the launchers' user, and libvirt names them after the domain.
 func (m *machine) domains() []proc {
 	return processes(func(p proc) bool {
 		return strings.HasPrefix(p.comm, "qemu-system") && strings.Contains(p.args, "guest="+m.namespace+"_"+m.name+",")
 	})
 }
 
-// program are the running processes of one of virtflow's programs.
+// program returns the running processes of one of virtflow's programs.
 func program(name string) []proc {
 	if len(name) > 15 {
-		name = name[:15] // as the kernel keeps it
+		name = name[:15] // as the kernel truncates it
 	}
 	return processes(func(p proc) bool { return p.comm == name })
 }
 
-// kill ends a process at once, by its number.
+// kill kills processes.
 func kill(t *testing.T, ps []proc) {
 	t.Helper()
 	for _, p := range ps {
@@ -84,15 +84,15 @@ func dev(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// nodeState is a folder of the local cluster.
+// nodeState returns a folder of the local cluster.
 func nodeState(t *testing.T) string {
 	t.Helper()
 	state := os.Getenv("VIRTFLOW_STATE")
-	require.NotEmpty(t, state, "run this by `make e2e`")
+	require.NotEmpty(t, state, "run this with `make e2e`")
 	return state
 }
 
-// leftovers are what is still there of a pod on any node: its folder (with sockets), network namespaces with a tap,
+// leftovers checks that nothing of a pod is left on any node: its folder (with sockets), network namespaces with a tap,
 // QEMU processes.
 func leftovers(t *testing.T, m *machine, podUID string) error {
 	t.Helper()
@@ -102,7 +102,7 @@ func leftovers(t *testing.T, m *machine, podUID string) error {
 	var found []string
 	_ = filepath.WalkDir(nodeState(t), func(path string, d os.DirEntry, err error) error {
 		if err != nil {
-			return nil //nolint:nilerr // what cannot be read is not ours
+			return nil //nolint:nilerr // what cannot be read is not virtflow's
 		}
 		if d.IsDir() && strings.Count(strings.TrimPrefix(path, nodeState(t)), "/") > 6 {
 			return filepath.SkipDir
@@ -146,7 +146,8 @@ func taps() []string {
 	return out
 }
 
-// watchDomains counts the VM's domains, many times a second, until the test ends or the returned function is called.
+// watchDomains counts the VM's domains many times a second, until the test ends or the returned function is called,
+// which returns the maximum.
 func watchDomains(m *machine) (most func() int) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	top := 0

@@ -10,18 +10,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// idleTime is how long nothing is done and every request counted. It is no wait for anything: it is the measurement.
+// idleTime is how long every request is counted while nothing is done. It is the measurement, not a wait for something.
 const idleTime = time.Minute
 
-// TestIdleSystemPollsNothing looks on while a VM runs and nobody asks for anything: no process of virtflow may send a
-// request but the renewal of a leader's lease and the watches that API servers end now and then, and no workflow may be
-// woken. The one exception is counted apart: the node gateway asks anew whose a node's token is, once in five minutes
-// and when its kubelet has renewed it. Within a minute that is twice at most for each node.
+// TestIdleSystemPollsNothing: while a VM runs and no user acts, no process of virtflow may send a request, except to
+// renew a leader's lease and to reopen watches that API servers end now and then, and no workflow may wake up. One
+// exception is counted apart: the node gateway reviews a node's token again every five minutes, and when its kubelet
+// has renewed it. That is at most twice a minute for each node.
 func TestIdleSystemPollsNothing(t *testing.T) {
-	turns.Take(t, 3)
+	suite.TakeTurn(t, 3)
 	untilHealthy(t)
 	m := newMachine(t, "idle", "Always", "")
 	m.untilBooted()
@@ -51,7 +51,7 @@ func TestIdleSystemPollsNothing(t *testing.T) {
 	require.Empty(t, asked)
 	nodes := len(strings.Fields(kubectl(t, "get", "nodes", "-o", "name")))
 	require.LessOrEqual(t, reviews, 2*nodes, "reviews of the tokens of %d nodes", nodes)
-	require.Zero(t, after-before, "events in the histories of a VM that nobody does anything to")
-	require.NotZero(t, leases, "the audit log shows nothing at all of virtflow: what was counted?")
+	require.Zero(t, after-before, "events in the histories of a VM while no user acts")
+	require.NotZero(t, leases, "the audit log has no request of virtflow at all: nothing was counted")
 	m.remove()
 }

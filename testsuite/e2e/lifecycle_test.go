@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // TestLifecycle: create, boot, stop, start again, restart, delete, and nothing is left.
@@ -47,13 +47,14 @@ func TestLifecycle(t *testing.T) {
 	}
 	secret := "secret-of-web"
 	require.NotContains(t, m.kubectl("get", "pods", "-o", "yaml"), secret,
-		"what is secret must not stand in a pod's annotations")
+		"secrets must not be in a pod's annotations")
 
-	// Stop: the guest is asked, and says that it went down cleanly.
+	// Stop: the guest is asked to shut down, and logs that it did so cleanly.
 	first := m.kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.uid}")
 	log := m.follow()
 	m.strategy("Halted")
 	m.untilStatus("Stopped")
+	m.kubectl("wait", "vm", m.name, "--for=condition=Ready=False", "--timeout=30s") // kubectl trusts the condition
 	<-log.done
 	require.Contains(t, log.String(), "guest: power button pressed")
 	require.Contains(t, log.String(), "guest: clean shutdown")
@@ -66,7 +67,7 @@ func TestLifecycle(t *testing.T) {
 	second := m.untilBooted()
 	require.NotEqual(t, vmi.UID, second.UID)
 
-	// Restart, as KubeVirt's API writes it down.
+	// Restart, as KubeVirt's API writes it.
 	m.kubectl("patch", "vm", m.name, "--subresource=status", "--type=merge", "-p",
 		fmt.Sprintf(`{"status":{"stateChangeRequests":[{"action":"Stop","uid":%q},{"action":"Start"}]}}`, second.UID))
 	until(t, bootTime, "another instance runs", func() error {
@@ -81,7 +82,7 @@ func TestLifecycle(t *testing.T) {
 	})
 	m.untilBooted()
 
-	// Delete, and look for remains.
+	// Delete, and look for leftovers.
 	last := m.kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.uid}")
 	log = m.follow()
 	m.remove()
@@ -97,9 +98,9 @@ func TestLifecycle(t *testing.T) {
 	until(t, time.Minute, "nothing is left on the nodes", func() error { return leftovers(t, m, last) })
 }
 
-// TestGracePeriodZeroKillsAtOnce: a guest with no grace is not asked.
+// TestGracePeriodZeroKillsAtOnce: a guest without grace period is not asked to shut down.
 func TestGracePeriodZeroKillsAtOnce(t *testing.T) {
-	turns.Take(t, 7)
+	suite.TakeTurn(t, 7)
 	m := &machine{t: t, namespace: newNamespace(t), name: "hasty"}
 	m.apply("Always", "")
 	m.untilBooted()
@@ -115,9 +116,9 @@ func TestGracePeriodZeroKillsAtOnce(t *testing.T) {
 	require.NotContains(t, log.String(), "guest: clean shutdown")
 }
 
-// TestOnce: an ended guest stays ended.
+// TestOnce: a guest that has ended is not started again.
 func TestOnce(t *testing.T) {
-	turns.Take(t, 6)
+	suite.TakeTurn(t, 6)
 	m := newMachine(t, "once", "Once", "")
 	m.untilBooted()
 	m.inGuest("poweroff")

@@ -15,14 +15,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestAPodRunsOutOfMemory: the kernel ends what takes more memory than the pod may have, and the instance's workflow
-// says that this was why.
-func TestAPodRunsOutOfMemory(t *testing.T) {
-	turns.Take(t, 6)
+// TestPodOutOfMemory: the kernel kills a process that takes more memory than the pod may have, and the instance's
+// workflow has that reason.
+func TestPodOutOfMemory(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	m := newMachine(t, "greedy", "Manual", "")
 	_, err := cli("virtctl", "start", m.name, "-n", m.namespace)
 	require.NoError(t, err)
@@ -30,8 +30,8 @@ func TestAPodRunsOutOfMemory(t *testing.T) {
 	m.untilAgentAnswers()
 	exhaust(t, m.domains()[0].pid)
 	var state struct{ Phase, Explanation string }
-	until(t, time.Minute, "the instance says why it has failed", func() error {
-		if err := queried(contract.VMIID(m.namespace, m.name), contract.QueryState, &state); err != nil {
+	until(t, time.Minute, "the instance has the reason of its failure", func() error {
+		if err := tryQuery(contract.VMIID(m.namespace, m.name), contract.QueryState, &state); err != nil {
 			return err
 		}
 		if state.Phase != "Failed" || !strings.Contains(state.Explanation, "OOMKilled") {
@@ -42,8 +42,8 @@ func TestAPodRunsOutOfMemory(t *testing.T) {
 	m.remove()
 }
 
-// exhaust has something in the container of a process ask for more memory than the container may have. The kernel ends
-// what gives it the most; a guest has not enough memory of its own for that.
+// exhaust starts a process in the container of another one that takes more memory than the container may have. The
+// kernel kills the process whose end frees the most; a guest's own memory is too small for this test.
 func exhaust(t *testing.T, pid int) {
 	t.Helper()
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -61,6 +61,6 @@ func exhaust(t *testing.T, pid int) {
 	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, limit), []byte(strconv.Itoa(n+16<<20)), 0))
-	// It may be ended, too.
+	// The kernel may kill it, too.
 	_ = exec.Command("sh", "-c", "echo $$ >"+dir+"/cgroup.procs && exec dd if=/dev/zero of=/dev/null bs=256M count=1").Run()
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// migrationTime is how long a migration may take, its target's pod included.
+// migrationTime is the limit for a migration, its target's pod included.
 const migrationTime = 3 * time.Minute
 
-// counts has the guest count on its console, once a second, from 1.
-func (m *machine) counts() {
+// startCounting lets the guest count on its console, once a second, from 1.
+func (m *machine) startCounting() {
 	m.t.Helper()
 	types, leave := m.login(m.t)
 	types("i=0; while sleep 1; do i=$((i+1)); echo \"count $i.\"; done\n", "count 2.")
 	leave()
 }
 
-// counted are all numbers that are in the log of the launcher in that pod.
+// counted returns all numbers in the log of the launcher in that pod.
 func (m *machine) counted(pod string) []int {
 	m.t.Helper()
 	log, err := try("-n", m.namespace, "logs", pod, "-c", "compute")
@@ -45,7 +45,7 @@ func (m *machine) counted(pod string) []int {
 	return all
 }
 
-// migrations are all of the namespace, the oldest first.
+// migrations returns all migrations of the namespace, the oldest first.
 func (m *machine) migrations() []kubevirt.VirtualMachineInstanceMigration {
 	m.t.Helper()
 	var list kubevirt.VirtualMachineInstanceMigrationList
@@ -54,7 +54,7 @@ func (m *machine) migrations() []kubevirt.VirtualMachineInstanceMigration {
 	return list.Items
 }
 
-// newest is the VM's last migration, if there was one.
+// newest returns the VM's last migration, or nil.
 func (m *machine) newest() *kubevirt.VirtualMachineInstanceMigration {
 	m.t.Helper()
 	all := m.migrations()
@@ -66,7 +66,7 @@ func (m *machine) newest() *kubevirt.VirtualMachineInstanceMigration {
 	return nil
 }
 
-// untilMigrated waits until the newest migration of the VM has ended, and requires that it has done so well.
+// untilMigrated waits until the newest migration of the VM has ended, and requires that it has succeeded.
 func (m *machine) untilMigrated() *kubevirt.VirtualMachineInstance {
 	m.t.Helper()
 	until(m.t, migrationTime, "the migration of "+m.name+" has ended", func() error {
@@ -98,14 +98,14 @@ func (m *machine) onePod() string {
 	return pod
 }
 
-// TestMigrate moves a guest ten times from node to node. It goes on counting, is never booted again, and a Service
-// finds it wherever it is.
+// TestMigrate moves a guest ten times from node to node. It continues to count, never boots again, and a Service
+// reaches it on each node.
 func TestMigrate(t *testing.T) {
 	untilHealthy(t)
 	m := newMachine(t, "mover", "Always", "")
 	v := &virtctl{t, m.namespace}
 	first := m.untilBooted()
-	m.counts()
+	m.startCounting()
 	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: mover, namespace: %s}, spec: {selector: `+
 		`{app: mover}, ports: [{port: 80}]}}`, m.namespace))
 	most := watchDomains(m)
@@ -113,7 +113,7 @@ func TestMigrate(t *testing.T) {
 	for i := range 10 {
 		counted := m.counted(pod)
 		require.NotEmpty(t, counted)
-		v.well("migrate", m.name)
+		v.mustRun("migrate", m.name)
 		now := m.untilMigrated()
 		require.Equal(t, first.UID, now.UID)
 		require.NotEqual(t, before.Status.NodeName, now.Status.NodeName)
@@ -123,7 +123,7 @@ func TestMigrate(t *testing.T) {
 		require.False(t, now.Status.MigrationState.Failed)
 		pod = m.onePod()
 		ip := m.kubectl("get", "pod", pod, "-o", "jsonpath={.status.podIP}")
-		until(t, time.Minute, "the guest counts on where it is now", func() error {
+		until(t, time.Minute, "the guest continues to count on its new node", func() error {
 			vmi, err := m.vmi()
 			if err != nil {
 				return err
@@ -138,13 +138,13 @@ func TestMigrate(t *testing.T) {
 			if len(here) < 2 {
 				return fmt.Errorf("counted so far: %v", here)
 			}
-			require.GreaterOrEqual(t, here[0], counted[len(counted)-1], "it has begun anew")
-			require.LessOrEqual(t, here[0], counted[len(counted)-1]+60, "it has left numbers out")
+			require.GreaterOrEqual(t, here[0], counted[len(counted)-1], "it has started to count again")
+			require.LessOrEqual(t, here[0], counted[len(counted)-1]+60, "it has skipped numbers")
 			return nil
 		})
 		if i == 0 || i == 9 {
-			until(t, time.Minute, "the Service finds the guest", func() error {
-				page := m.fromPod("service", get("mover."+m.namespace+".svc.cluster.local", 80, "/"))
+			until(t, time.Minute, "the Service reaches the guest", func() error {
+				page := m.fromPod("service", fetchCommand("mover."+m.namespace+".svc.cluster.local", 80, "/"))
 				if !strings.Contains(page, "hello from mover") {
 					return fmt.Errorf("it answers %q", page)
 				}
@@ -155,7 +155,7 @@ func TestMigrate(t *testing.T) {
 		before = now
 	}
 	require.LessOrEqual(t, most(), 2, "domains at a time: source and target")
-	// The API server looks now and again whether each Service's address is taken, and warns of one that is newer.
+	// The API server checks periodically whether each Service's address is allocated, and warns about a newer one.
 	require.Empty(t, m.kubectl("get", "events", "--field-selector", "type=Warning,involvedObject.kind!=Service", "-o",
 		`jsonpath={range .items[*]}{.reason}: {.message}{"\n"}{end}`))
 	m.strategy("Halted")
@@ -163,29 +163,29 @@ func TestMigrate(t *testing.T) {
 	m.remove()
 }
 
-// TestMigrateTwoAtOnce moves two guests at once, one of them paused: it stays so.
+// TestMigrateTwoAtOnce moves two guests at once, one of them paused, which stays paused.
 func TestMigrateTwoAtOnce(t *testing.T) {
-	turns.Take(t, 7)
+	suite.TakeTurn(t, 7)
 	untilHealthy(t)
 	a := newMachine(t, "one", "Always", "")
 	b := &machine{t: t, namespace: a.namespace, name: "two", taps: a.taps}
 	b.apply("Always", "")
 	v := &virtctl{t, a.namespace}
 	beforeA, beforeB := a.untilBooted(), b.untilBooted()
-	b.counts()
-	v.well("pause", "vm", b.name)
+	b.startCounting()
+	v.mustRun("pause", "vm", b.name)
 	b.untilStatus("Paused")
-	v.well("migrate", a.name)
-	v.well("migrate", b.name)
+	v.mustRun("migrate", a.name)
+	v.mustRun("migrate", b.name)
 	require.NotEqual(t, beforeA.Status.NodeName, a.untilMigrated().Status.NodeName)
 	require.NotEqual(t, beforeB.Status.NodeName, b.untilMigrated().Status.NodeName)
 	b.untilStatus("Paused")
 	pod := b.onePod()
-	time.Sleep(3 * time.Second) // that it counts would show by now
-	require.Empty(t, b.counted(pod), "a guest that its user paused went on")
-	v.well("unpause", "vm", b.name)
+	time.Sleep(3 * time.Second) // time for a count, if it continued
+	require.Empty(t, b.counted(pod), "a guest that its user had paused has continued")
+	v.mustRun("unpause", "vm", b.name)
 	b.untilStatus("Running")
-	until(t, time.Minute, "it counts on", func() error {
+	until(t, time.Minute, "it continues to count", func() error {
 		if len(b.counted(pod)) == 0 {
 			return fmt.Errorf("not yet")
 		}
@@ -195,22 +195,22 @@ func TestMigrateTwoAtOnce(t *testing.T) {
 	b.remove()
 }
 
-// TestMigrationRefused: what cannot be moved says so at once, and a migration that is cancelled leaves the guest and
-// nothing else, and does not stand in the way of the next.
+// TestMigrationRefused: a guest that cannot migrate is refused at once. A cancelled migration leaves only the guest,
+// and does not prevent the next one.
 func TestMigrationRefused(t *testing.T) {
-	turns.Take(t, 7)
+	suite.TakeTurn(t, 7)
 	untilHealthy(t)
 	m := newMachine(t, "stays", "Halted", "")
 	v := &virtctl{t, m.namespace}
 	m.untilStatus("Stopped")
 	v.refused("migrate "+m.name, `virtualmachineinstance.kubevirt.io "stays" not found`)
-	v.refused("migrate nobody", `virtualmachine.kubevirt.io "nobody" not found`)
+	v.refused("migrate missing", `virtualmachine.kubevirt.io "missing" not found`)
 	m.strategy("Always")
 	before := m.untilBooted()
 	qemu := m.domains()
 	require.Len(t, qemu, 1)
 
-	v.well("migrate", m.name, "--addedNodeSelector", "no=such-node")
+	v.mustRun("migrate", m.name, "--addedNodeSelector", "no=such-node")
 	until(t, time.Minute, "the target's pod waits for a node", func() error {
 		all := m.migrations()
 		if len(all) != 1 || all[0].Status.Phase != kubevirt.MigrationScheduling {
@@ -221,7 +221,7 @@ func TestMigrationRefused(t *testing.T) {
 	_, err := tryWith(fmt.Sprintf(`{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstanceMigration, metadata: `+
 		`{name: second, namespace: %s}, spec: {vmiName: %s}}`, m.namespace, m.name), "create", "-f", "-")
 	refused(t, err, "in-flight migration detected")
-	v.well("migrate-cancel", m.name)
+	v.mustRun("migrate-cancel", m.name)
 	until(t, time.Minute, "nothing of the migration is left", func() error {
 		if all := m.migrations(); len(all) > 0 {
 			return fmt.Errorf("%s is %s", all[0].Name, all[0].Status.Phase)
@@ -232,7 +232,7 @@ func TestMigrationRefused(t *testing.T) {
 	require.Equal(t, qemu[0].pid, m.domains()[0].pid)
 	v.refused("migrate-cancel "+m.name, "Found no migration to cancel for "+m.name)
 
-	v.well("migrate", m.name)
+	v.mustRun("migrate", m.name)
 	require.NotEqual(t, before.Status.NodeName, m.untilMigrated().Status.NodeName)
 	m.remove()
 }

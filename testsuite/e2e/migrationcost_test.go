@@ -13,11 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// lines notes when each line of a watch of the VM's namespace came first. The returned function says that of a line.
+// lines records when each line of a watch of the VM's namespace first came. The returned function waits for a line and
+// returns that time.
 func (m *machine) lines(resource, template string) (at func(line string) time.Time) {
 	m.t.Helper()
 	var mu sync.Mutex
@@ -41,7 +42,7 @@ func (m *machine) lines(resource, template string) (at func(line string) time.Ti
 		mu.Lock()
 		defer mu.Unlock()
 		if len(first) == 0 {
-			return fmt.Errorf("nothing was seen yet")
+			return fmt.Errorf("the watch has printed nothing yet")
 		}
 		return nil
 	})
@@ -59,7 +60,7 @@ func (m *machine) lines(resource, template string) (at func(line string) time.Ti
 	}
 }
 
-// created is when the API server was asked to create an object.
+// created returns when the API server received the request to create an object.
 func created(t *testing.T, list []call, resource, name string) time.Time {
 	t.Helper()
 	i := slices.IndexFunc(list, func(c call) bool {
@@ -71,10 +72,10 @@ func created(t *testing.T, list []call, resource, name string) time.Time {
 	return list[i].Received
 }
 
-// TestMigrationCost counts what a migration costs, and measures how long its parts take, beside the start of the
-// plainest pod. It prints that, and rows for docs/performance.md; it asserts nothing about times.
+// TestMigrationCost counts the cost of a migration, and measures the duration of its parts beside the start of a plain
+// pod. It prints rows for docs/performance.md, and asserts nothing about times.
 func TestMigrationCost(t *testing.T) {
-	turns.Take(t, 1)
+	suite.TakeTurn(t, 1)
 	const moves = 3
 	untilHealthy(t)
 	c := temporal(t)
@@ -100,7 +101,7 @@ func TestMigrationCost(t *testing.T) {
 		before, eventsBefore, tasksBefore := history(t, c, m.namespace)
 		begun = time.Now()
 		name = fmt.Sprintf("move-%d", i)
-		m.asks(name, "", "")
+		m.createMigration(name, "", "")
 		vmi := m.untilMigrated()
 		m.onePod()
 		list := settled(t, m.namespace, begun)
@@ -119,11 +120,11 @@ func TestMigrationCost(t *testing.T) {
 			}
 			return nil
 		})
-		table, total, told := own(list, time.Now())
+		table, total, recorded := sumOwnCalls(list, time.Now())
 		instance := contract.VMIID(m.namespace, m.name)
-		costs = append(costs, fmt.Sprintf("| %d | %d | %d | %d | %d | %d |", total, told, after[migration],
+		costs = append(costs, fmt.Sprintf("| %d | %d | %d | %d | %d | %d |", total, recorded, after[migration],
 			after[instance]-before[instance], events-eventsBefore, tasks-tasksBefore))
-		fmt.Printf("budget: a migration: own API calls %d, and %d events recorded\n%s", total, told, table)
+		fmt.Printf("budget: a migration: own API calls %d, and %d events recorded\n%s", total, recorded, table)
 	}
 	seconds := func(list []time.Duration) string {
 		slices.Sort(list)

@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// slowMigrations has the guests of a namespace moved slowly, so that there is time to do something meanwhile. A guest
-// of 128 MiB has some 40 MiB that are not empty.
+// slowMigrations limits the bandwidth of a namespace's migrations, so that a fault can be injected during the copy. A
+// guest of 128 MiB has some 40 MiB that are not empty.
 func slowMigrations(t *testing.T, namespace string) {
 	t.Helper()
 	kubectl(t, "label", "namespace", namespace, "bandwidth=low")
@@ -49,8 +49,8 @@ func (m *machine) untilCopying() string {
 	return name
 }
 
-// untilFinal waits until a migration has ended, and returns it as it was then. One that was cancelled has failed and is
-// gone, without a name.
+// untilFinal waits until a migration has ended, and returns its last state. A cancelled one has failed and is gone, and
+// is returned without a name.
 func (m *machine) untilFinal(name string) kubevirt.VirtualMachineInstanceMigration {
 	m.t.Helper()
 	var last kubevirt.VirtualMachineInstanceMigration
@@ -70,12 +70,12 @@ func (m *machine) untilFinal(name string) kubevirt.VirtualMachineInstanceMigrati
 	return last
 }
 
-// target is the domain that the guest is moved to; source is the other one.
+// target returns the domain that is not the source.
 func (m *machine) target(source proc) []proc {
 	return slices.DeleteFunc(m.domains(), func(p proc) bool { return p.pid == source.pid })
 }
 
-// inPod are the processes of a pod: their control group names it.
+// inPod returns the processes of a pod, by their cgroup.
 func inPod(uid string) []proc {
 	return processes(func(p proc) bool {
 		group, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
@@ -83,7 +83,7 @@ func inPod(uid string) []proc {
 	})
 }
 
-// workersOn are the node worker's processes on a node.
+// workersOn returns the node worker's processes on a node.
 func workersOn(t *testing.T, node string) []proc {
 	t.Helper()
 	uid := kubectl(t, "-n", "virtflow", "get", "pods", "-l", "app.kubernetes.io/name=virtflow-node-worker",
@@ -93,8 +93,7 @@ func workersOn(t *testing.T, node string) []proc {
 	return found
 }
 
-// freeze stops processes where they are: they answer nobody, and keep their connections. What the returned function
-// does is to let them go on.
+// freeze stops processes: they answer no request, and keep their connections. The returned function continues them.
 func freeze(t *testing.T, ps []proc) (thaw func()) {
 	t.Helper()
 	for _, p := range ps {
@@ -109,9 +108,8 @@ func freeze(t *testing.T, ps []proc) (thaw func()) {
 	return thaw
 }
 
-// onlyOnce is what has to hold of every migration that somebody has disturbed, when it is over: one guest, in one pod,
-// which goes on counting.
-func (m *machine) onlyOnce(uid string) {
+// checkRunsOnce checks the result of a migration with a fault: one guest, in one pod, which continues to count.
+func (m *machine) checkRunsOnce(uid string) {
 	m.t.Helper()
 	pod := m.onePod()
 	until(m.t, time.Minute, "there is one domain", func() error {
@@ -126,7 +124,7 @@ func (m *machine) onlyOnce(uid string) {
 	node := m.kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}")
 	require.Equal(m.t, node, vmi.Status.NodeName, "the status names the node where the guest is")
 	count := len(m.counted(pod))
-	until(m.t, time.Minute, "the guest counts on", func() error {
+	until(m.t, time.Minute, "the guest continues to count", func() error {
 		if now := m.counted(pod); len(now) < count+2 {
 			return fmt.Errorf("counted: %v", now)
 		}
@@ -135,18 +133,19 @@ func (m *machine) onlyOnce(uid string) {
 	m.untilStatus("Running")
 }
 
-// onlyOnceAfter has the guest be where a migration that has ended says, too: source is its domain from before.
-func (m *machine) onlyOnceAfter(last kubevirt.VirtualMachineInstanceMigration, uid string, source proc) {
+// checkRunsOnceAfter also checks that the guest is where the outcome of its last migration requires it: source is its
+// domain from before.
+func (m *machine) checkRunsOnceAfter(last kubevirt.VirtualMachineInstanceMigration, uid string, source proc) {
 	m.t.Helper()
-	m.onlyOnce(uid)
+	m.checkRunsOnce(uid)
 	moved := m.domains()[0].pid != source.pid
-	require.Equal(m.t, last.Status.Phase == kubevirt.MigrationSucceeded, moved, "it says %s", last.Status.Phase)
+	require.Equal(m.t, last.Status.Phase == kubevirt.MigrationSucceeded, moved, "its phase is %s", last.Status.Phase)
 }
 
-// TestMigrationDisturbed kills and stops what takes part in a migration while it copies. The guest runs once, at the
-// source or the target as libvirt has it, and the next migration is not in anybody's way.
+// TestMigrationDisturbed kills and stops the processes of a migration while it copies. The guest then runs once, at the
+// source or the target as libvirt decides, and the next migration succeeds.
 func TestMigrationDisturbed(t *testing.T) {
-	turns.Take(t, 6)
+	suite.TakeTurn(t, 6)
 	workerOf := func(end string) func(*testing.T, *machine, proc) {
 		return func(t *testing.T, m *machine, _ proc) {
 			kill(t, workersOn(t, m.kubectl("get", "vmi", m.name, "-o", "jsonpath={.status.migrationState."+end+"}")))
@@ -154,7 +153,7 @@ func TestMigrationDisturbed(t *testing.T) {
 	}
 	cases := map[string]struct {
 		strike func(t *testing.T, m *machine, source proc)
-		phase  kubevirt.VirtualMachineInstanceMigrationPhase // "": either, and the guest is where that says
+		phase  kubevirt.VirtualMachineInstanceMigrationPhase // "": either; the guest is where that says
 	}{
 		"the source's node worker is killed": {strike: workerOf("sourceNode")},
 		"the target's node worker is killed": {strike: workerOf("targetNode")},
@@ -163,7 +162,7 @@ func TestMigrationDisturbed(t *testing.T) {
 		"the target's QEMU is killed": {phase: kubevirt.MigrationFailed,
 			strike: func(t *testing.T, m *machine, source proc) { kill(t, m.target(source)) }},
 		"it is cancelled": {phase: kubevirt.MigrationFailed, strike: func(t *testing.T, m *machine, _ proc) {
-			(&virtctl{t, m.namespace}).well("migrate-cancel", m.name)
+			(&virtctl{t, m.namespace}).mustRun("migrate-cancel", m.name)
 		}},
 		"Temporal is away for a minute": {phase: kubevirt.MigrationSucceeded,
 			strike: func(t *testing.T, _ *machine, _ proc) {
@@ -185,14 +184,14 @@ func TestMigrationDisturbed(t *testing.T) {
 	m := newMachine(t, "disturbed", "Always", "")
 	slowMigrations(t, m.namespace)
 	first := m.untilBooted()
-	m.counts()
+	m.startCounting()
 	v := &virtctl{t, m.namespace}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		if !t.Run(name, func(t *testing.T) {
 			untilHealthy(t)
 			source := m.domains()
 			require.Len(t, source, 1)
-			v.well("migrate", m.name)
+			v.mustRun("migrate", m.name)
 			migration := m.untilCopying()
 			cases[name].strike(t, m, source[0])
 			untilHealthy(t)
@@ -201,21 +200,21 @@ func TestMigrationDisturbed(t *testing.T) {
 			if cases[name].phase != "" {
 				require.Equal(t, cases[name].phase, last.Status.Phase, "%+v", last.Status)
 			}
-			m.onlyOnceAfter(last, string(first.UID), source[0])
+			m.checkRunsOnceAfter(last, string(first.UID), source[0])
 		}) {
 			break
 		}
 	}
 	kubectl(t, "delete", "migrationpolicy", m.namespace)
-	v.well("migrate", m.name)
+	v.mustRun("migrate", m.name)
 	m.untilMigrated()
 	m.remove()
 }
 
-// TestMigrationGuestEnds: a guest that ends while it is copied, or whose VM is stopped or deleted, has ended, and
-// nothing is left of the target. The migration has failed, and says why.
+// TestMigrationGuestEnds: where a guest ends during its copy, or its VM is stopped or deleted, the guest has ended, and
+// nothing is left of the target. The migration has failed, with the reason.
 func TestMigrationGuestEnds(t *testing.T) {
-	turns.Take(t, 7)
+	suite.TakeTurn(t, 7)
 	cases := map[string]struct {
 		strike func(t *testing.T, m *machine, source proc)
 		then   func(t *testing.T, m *machine, first *kubevirt.VirtualMachineInstance)
@@ -257,10 +256,10 @@ func TestMigrationGuestEnds(t *testing.T) {
 			first := m.untilBooted()
 			source := m.domains()
 			require.Len(t, source, 1)
-			(&virtctl{t, m.namespace}).well("migrate", m.name)
+			(&virtctl{t, m.namespace}).mustRun("migrate", m.name)
 			migration := m.untilCopying()
 			cases[name].strike(t, m, source[0])
-			if name != "deleted" { // a migration goes with its VM
+			if name != "deleted" { // a migration is deleted with its VM
 				last := m.untilFinal(migration)
 				require.Equal(t, kubevirt.MigrationFailed, last.Status.Phase, "%+v", last.Status)
 				require.NotNil(t, last.Status.MigrationState, "%+v", last.Status)

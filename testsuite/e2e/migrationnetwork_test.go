@@ -14,7 +14,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/streams/migration"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // inNetworkOf runs a command in the network namespace of a node of the local cluster.
@@ -28,14 +28,14 @@ func inNetworkOf(t *testing.T, node string, command ...string) (string, error) {
 	return string(out), nil
 }
 
-// disrupt has a node do something to the migrations' packets that leave it.
+// disrupt applies a rule to the migration packets that leave a node.
 func disrupt(t *testing.T, node, rule string) (end func() int) {
 	t.Helper()
 	return filters(t, node, fmt.Sprintf("tcp dport %d %s", migration.Port, rule))
 }
 
-// filters has a node do something to packets that it forwards; "counter" is in the rule so that it can be known whether
-// it met any. What the returned function does is to end that, and it returns how many packets there were.
+// filters applies a rule to packets that a node forwards; the rule has "counter". The returned function removes the
+// rule, and returns the number of packets that it matched.
 func filters(t *testing.T, node, rule string) (end func() int) {
 	t.Helper()
 	const table = "virtflow-e2e"
@@ -62,8 +62,8 @@ func filters(t *testing.T, node, rule string) (end func() int) {
 	return end
 }
 
-// slowLink has everything that leaves a node wait for its turn at that rate, in tc's words. What the returned function
-// does is to say how that went, in tc's words as well, and to end it.
+// slowLink limits the rate of everything that leaves a node; rate is in tc's form. The returned function removes the
+// limit, and returns tc's statistics.
 func slowLink(t *testing.T, node, rate string) (end func() string) {
 	t.Helper()
 	tc := func(arguments ...string) string {
@@ -85,49 +85,49 @@ func slowLink(t *testing.T, node, rate string) (end func() string) {
 	return end
 }
 
-// TestMigrationOnABadNetwork: a network between the nodes that swallows what is large, which nobody else would notice,
-// or that ends connections, ends the migration, and the guest stays. One that is slow takes its time.
-func TestMigrationOnABadNetwork(t *testing.T) {
-	turns.Take(t, 7)
+// TestMigrationOnBadNetwork: a network between the nodes that drops large packets, which affects nothing else, or that
+// resets connections, fails the migration, and the guest stays. A slow network only prolongs it.
+func TestMigrationOnBadNetwork(t *testing.T) {
+	suite.TakeTurn(t, 7)
 	untilHealthy(t)
 	m := newMachine(t, "remote", "Always", "")
 	v := &virtctl{t, m.namespace}
 	first := m.untilBooted()
-	m.counts()
+	m.startCounting()
 	slowMigrations(t, m.namespace)
 	source := m.domains()
 	require.Len(t, source, 1)
 	for _, c := range []struct{ name, rule, why string }{
-		// Keep-alives go through, and answers: only the memory's own stream hangs.
-		{"it swallows what is large", "meta length > 600 counter drop", "stalled: nothing was copied for"},
-		{"it ends connections", "counter reject with tcp reset", "migrating: "},
+		// Keep-alives and answers pass: only the memory stream hangs.
+		{"it drops large packets", "meta length > 600 counter drop", "stalled: nothing was copied for"},
+		{"it resets connections", "counter reject with tcp reset", "migrating: "},
 	} {
 		if !t.Run(c.name, func(t *testing.T) {
-			v.well("migrate", m.name)
+			v.mustRun("migrate", m.name)
 			name := m.untilCopying()
 			end := disrupt(t, first.Status.NodeName, c.rule)
 			last := m.untilFinal(name)
-			require.Positive(t, end(), "packets that this has met")
+			require.Positive(t, end(), "packets that matched the rule")
 			require.Equal(t, kubevirt.MigrationFailed, last.Status.Phase, "%+v", last.Status)
 			require.NotNil(t, last.Status.MigrationState)
 			require.Contains(t, last.Status.MigrationState.FailureReason, c.why)
 			t.Logf("failed: %s", last.Status.MigrationState.FailureReason)
-			m.onlyOnce(string(first.UID))
-			require.Equal(t, source, m.domains(), "the guest has never left")
+			m.checkRunsOnce(string(first.UID))
+			require.Equal(t, source, m.domains(), "the guest has not left its QEMU")
 		}) {
 			return
 		}
 	}
 	kubectl(t, "delete", "migrationpolicy", m.namespace)
 	end := slowLink(t, first.Status.NodeName, "16mbit")
-	v.well("migrate", m.name)
+	v.mustRun("migrate", m.name)
 	now := m.untilMigrated()
 	said := end()
-	require.NotContains(t, said, "overlimits 0 ", "nothing had to wait")
+	require.NotContains(t, said, "overlimits 0 ", "no packet was delayed")
 	require.NotEqual(t, first.Status.NodeName, now.Status.NodeName)
 	last := m.newest()
 	t.Logf("moved at 16 Mbit/s, in %s to %s: %v", last.CreationTimestamp.Format(time.TimeOnly),
 		time.Now().UTC().Format(time.TimeOnly), last.Annotations)
-	m.onlyOnce(string(first.UID))
+	m.checkRunsOnce(string(first.UID))
 	m.remove()
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// lose has a node vanish as far as the cluster can tell: its kubelet and its node worker stand still, so that they
-// report, carry and end nothing, and their connections hang. The pod whose UID is said ends with its processes, as when
-// the plug is pulled. What the returned function does is the node's coming back.
-func lose(t *testing.T, node, pod string) (back func()) {
+// loseNode makes a node vanish for the cluster: its kubelet and its node worker are stopped, so that they report, carry
+// and end nothing, and their connections hang. The pod with that UID ends with its processes, as in a power failure.
+// The returned function brings the node back.
+func loseNode(t *testing.T, node, pod string) (back func()) {
 	t.Helper()
 	workers := workersOn(t, node)
 	freeze(t, workers)
-	restart := silence(t, node)
+	restart := freezeKubelet(t, node)
 	kill(t, inPod(pod))
 	done := false
 	back = func() {
@@ -34,7 +34,7 @@ func lose(t *testing.T, node, pod string) (back func()) {
 	return back
 }
 
-// podUID is that of a pod of the VM.
+// podUID returns the UID of a pod of the VM.
 func (m *machine) podUID(name string) string {
 	m.t.Helper()
 	uid := m.kubectl("get", "pod", name, "-o", "jsonpath={.metadata.uid}")
@@ -42,23 +42,23 @@ func (m *machine) podUID(name string) string {
 	return uid
 }
 
-// TestMigrationNodeLost: a node is lost while a guest is copied. If it is the source's, the guest is lost with it, and
-// what has come to the target never runs; the VM is started again only when a person calls the node out of service. If
-// it is the target's, the guest runs on. Neither is in the way of the next migration.
+// TestMigrationNodeLost: a node is lost while a guest is copied. If it is the source's node, the guest is lost with it,
+// and its copy at the target never runs; the VM is started again only after a person has declared the node out of
+// service. If it is the target's node, the guest runs on. In both cases the next migration succeeds.
 func TestMigrationNodeLost(t *testing.T) {
-	turns.Take(t, 5)
+	suite.TakeTurn(t, 5)
 	untilHealthy(t)
 	node := idleNode(t)
 	m, first := bootOn(t, node, "between")
 	v := &virtctl{t, m.namespace}
 	slowMigrations(t, m.namespace)
-	m.counts()
+	m.startCounting()
 
-	v.well("migrate", m.name)
+	v.mustRun("migrate", m.name)
 	migration := m.untilCopying()
 	state := m.mustVMI().Status.MigrationState
 	require.Equal(t, node, state.SourceNode)
-	back := lose(t, node, m.podUID(state.SourcePod))
+	back := loseNode(t, node, m.podUID(state.SourcePod))
 	m.untilLost()
 	now := m.mustVMI()
 	require.Equal(t, first.UID, now.UID, "nothing proves that the guest is off")
@@ -66,7 +66,7 @@ func TestMigrationNodeLost(t *testing.T) {
 	if one := m.newest(); one != nil {
 		require.NotEqual(t, kubevirt.MigrationSucceeded, one.Status.Phase, "%+v", one.Status)
 	}
-	require.Empty(t, m.counted(state.TargetPod), "the guest goes on at the target, without a proof")
+	require.Empty(t, m.counted(state.TargetPod), "the guest has resumed at the target without a proof")
 	t.Cleanup(func() { _, _ = try("taint", "node", node, "node.kubernetes.io/out-of-service-") })
 	kubectl(t, "taint", "node", node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
 	second := m.untilAnother(first)
@@ -76,20 +76,20 @@ func TestMigrationNodeLost(t *testing.T) {
 	back()
 	untilLabel(t, node, "true")
 	untilHealthy(t)
-	m.counts()
-	m.onlyOnce(string(second.UID))
+	m.startCounting()
+	m.checkRunsOnce(string(second.UID))
 
 	source := m.domains()
 	require.Len(t, source, 1)
-	v.well("migrate", m.name)
+	v.mustRun("migrate", m.name)
 	migration = m.untilCopying()
 	state = m.mustVMI().Status.MigrationState
 	require.Equal(t, node, state.TargetNode)
-	back = lose(t, node, m.podUID(state.TargetPod))
+	back = loseNode(t, node, m.podUID(state.TargetPod))
 	last := m.untilFinal(migration)
 	require.Equal(t, kubevirt.MigrationFailed, last.Status.Phase, "%+v", last.Status)
 	count := len(m.counted(state.SourcePod))
-	until(t, time.Minute, "the guest counts on while the node is lost", func() error {
+	until(t, time.Minute, "the guest continues to count while the node is lost", func() error {
 		if here := m.counted(state.SourcePod); len(here) < count+2 {
 			return fmt.Errorf("counted: %v", here)
 		}
@@ -99,11 +99,11 @@ func TestMigrationNodeLost(t *testing.T) {
 	back()
 	untilLabel(t, node, "true")
 	untilHealthy(t)
-	m.onlyOnce(string(second.UID))
+	m.checkRunsOnce(string(second.UID))
 	require.Equal(t, source, m.domains())
 
 	kubectl(t, "delete", "migrationpolicy", m.namespace)
-	v.well("migrate", m.name)
+	v.mustRun("migrate", m.name)
 	require.Equal(t, node, m.untilMigrated().Status.NodeName)
 	m.remove()
 }

@@ -14,24 +14,25 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 const alice = `{"actor": "alice", "reason": "a test"}`
 
-// asks creates a migration of that name. What is said of metadata and spec is added to them, with a comma before it.
-func (m *machine) asks(name, metadata, spec string) {
+// createMigration creates a migration of that name. Metadata and spec are added to its own, each with a comma before
+// it.
+func (m *machine) createMigration(name, metadata, spec string) {
 	m.t.Helper()
 	apply(m.t, fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstanceMigration, metadata: {name: %s, "+
 		"namespace: %s%s}, spec: {vmiName: %s%s}}", name, m.namespace, metadata, m.name, spec))
 }
 
-// nowhere is in the spec of a migration that no node takes.
+// nowhere is a part of a migration's spec that makes its target unschedulable.
 const nowhere = ", addedNodeSelector: {no: such-node}"
 
-// untilPhase waits until the newest migration is in a phase, or past it.
+// untilPhase waits until the newest migration has reached a phase.
 func (m *machine) untilPhase(want kubevirt.VirtualMachineInstanceMigrationPhase) {
 	m.t.Helper()
 	until(m.t, time.Minute, "the migration of "+m.name+" is "+string(want), func() error {
@@ -47,7 +48,7 @@ func (m *machine) untilPhase(want kubevirt.VirtualMachineInstanceMigrationPhase)
 	})
 }
 
-// untilQueued waits until the newest migration says that it waits for the others, and returns what it says.
+// untilQueued waits until the newest migration is in the queue, and returns the message of its condition.
 func (m *machine) untilQueued() (message string) {
 	m.t.Helper()
 	until(m.t, time.Minute, "the migration is in the queue", func() error {
@@ -65,8 +66,8 @@ func (m *machine) untilQueued() (message string) {
 	return message
 }
 
-// holdsQueue lets no migration begin until the returned function is called.
-func holdsQueue(t *testing.T) (release func()) {
+// holdQueue lets no migration begin until the returned function is called.
+func holdQueue(t *testing.T) (release func()) {
 	t.Helper()
 	_, err := control(contract.AdmissionID, contract.ControlHold, alice)
 	require.NoError(t, err)
@@ -82,12 +83,12 @@ func holdsQueue(t *testing.T) (release func()) {
 	return release
 }
 
-// askedAndHeld creates a migration that goes no further than to a target's pod that runs. What else is to be done
-// before there is a pod is given the ID of its workflow.
-func (m *machine) askedAndHeld(name string, before ...func(id string)) {
+// createHeld creates a migration that continues only until its target's pod runs. The functions in before get the ID of
+// its workflow before the pod exists.
+func (m *machine) createHeld(name string, before ...func(id string)) {
 	m.t.Helper()
-	release := holdsQueue(m.t)
-	m.asks(name, "", "")
+	release := holdQueue(m.t)
+	m.createMigration(name, "", "")
 	m.untilQueued()
 	for _, do := range before {
 		do(contract.MigrationID(m.namespace, name))
@@ -98,8 +99,8 @@ func (m *machine) askedAndHeld(name string, before ...func(id string)) {
 	m.untilPhase(kubevirt.MigrationScheduled)
 }
 
-// releasedTo has a migration that is held at Scheduled go on, while the node worker of the target stands still.
-func (m *machine) releasedTo(name, target string) (thaw func()) {
+// releaseTo releases a migration that is held at Scheduled, while the node worker of the target is stopped.
+func (m *machine) releaseTo(name, target string) (thaw func()) {
 	m.t.Helper()
 	thaw = freeze(m.t, workersOn(m.t, target))
 	_, err := control(contract.MigrationID(m.namespace, name), contract.ControlRelease, alice)
@@ -108,14 +109,14 @@ func (m *machine) releasedTo(name, target string) (thaw func()) {
 	return thaw
 }
 
-// untilOffered waits until a migration has what it needs of its source before the guest is moved.
+// untilOffered waits until a migration has its source's offer.
 func (m *machine) untilOffered(name string) {
 	m.t.Helper()
 	until(m.t, time.Minute, "the source has made its offer", func() error {
 		var state struct {
 			Offer *contract.MigrationOffer `json:"offer"`
 		}
-		if err := queried(contract.MigrationID(m.namespace, name), contract.QueryState, &state); err != nil {
+		if err := tryQuery(contract.MigrationID(m.namespace, name), contract.QueryState, &state); err != nil {
 			return err
 		}
 		if state.Offer == nil {
@@ -125,7 +126,7 @@ func (m *machine) untilOffered(name string) {
 	})
 }
 
-// otherNode is the one of two where the guest is not.
+// otherNode returns the node, of two, on which the guest does not run.
 func (m *machine) otherNode() string {
 	m.t.Helper()
 	here := m.mustVMI().Status.NodeName
@@ -135,8 +136,8 @@ func (m *machine) otherNode() string {
 	return nodes[i]
 }
 
-// expectsGuests says that the node worker of a node listens for other nodes' streams.
-func expectsGuests(t *testing.T, node string) bool {
+// isListening reports whether the node worker of a node listens for other nodes' streams.
+func isListening(t *testing.T, node string) bool {
 	t.Helper()
 	listens := regexp.MustCompile(fmt.Sprintf(`(?m)^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A `, migration.Port))
 	for _, file := range []string{"tcp", "tcp6"} {
@@ -149,16 +150,16 @@ func expectsGuests(t *testing.T, node string) bool {
 	return false
 }
 
-// nothingOfIt is what has to hold when a migration has come to nothing: the guest is where it was, in the same QEMU,
-// and nothing of the target is left, nor of the migration in the instance's status.
-func (m *machine) nothingOfIt(source []proc, target string) {
+// checkNothingLeft checks the end of a migration without success: the guest is where it was, in the same QEMU, and
+// nothing is left of the target, nor of the migration in the instance's status.
+func (m *machine) checkNothingLeft(source []proc, target string) {
 	m.t.Helper()
 	pod := m.onePod()
 	until(m.t, time.Minute, "nothing is left of the migration", func() error {
 		if ps := m.domains(); !slices.Equal(ps, source) {
-			return fmt.Errorf("there are %v, and was %v", ps, source)
+			return fmt.Errorf("there are %v, there were %v", ps, source)
 		}
-		if expectsGuests(m.t, target) {
+		if isListening(m.t, target) {
 			return fmt.Errorf("the node worker of %s listens for guests", target)
 		}
 		vmi, err := m.vmi()
@@ -177,7 +178,7 @@ func (m *machine) nothingOfIt(source []proc, target string) {
 		return nil
 	})
 	count := len(m.counted(pod))
-	until(m.t, time.Minute, "the guest counts on", func() error {
+	until(m.t, time.Minute, "the guest continues to count", func() error {
 		if now := m.counted(pod); len(now) <= count {
 			return fmt.Errorf("counted: %v", now)
 		}
@@ -185,8 +186,8 @@ func (m *machine) nothingOfIt(source []proc, target string) {
 	})
 }
 
-// prefers wants the pod that the newest migration has made to prefer a node, and to be there.
-func (m *machine) prefers(node string) {
+// requirePreference requires that the pod of the newest migration prefers a node, and is there.
+func (m *machine) requirePreference(node string) {
 	m.t.Helper()
 	pod := m.kubectl("get", "pod", "-l", fmt.Sprintf("%s=%s", kubevirt.MigrationJobLabel, m.newest().UID), "-o",
 		"jsonpath={.items[*].spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[*].preference"+
@@ -194,34 +195,34 @@ func (m *machine) prefers(node string) {
 	require.Equal(m.t, node+"/"+node, pod)
 }
 
-// TestMigrationDeletedInEachPhase: a migration that is deleted, however far it is, leaves the guest where it was and
-// nothing else, and the next one may begin at once. One that waits says how far ahead it is, and one that is to prefer
-// a node has a pod that does. TargetReady has no case: the source is asked to begin in the moment in which the target
-// is ready, so the one after PreparingTarget is Running, before the source has heard of it.
+// TestMigrationDeletedInEachPhase: a migration that is deleted in any phase leaves the guest where it was and nothing
+// else, and the next one may begin at once. A queued migration has its position in its condition, and one that should
+// prefer a node has a pod that does. TargetReady has no case: the source is asked to begin as soon as the target is
+// ready, so the phase after PreparingTarget is Running, before the source has received the request.
 func TestMigrationDeletedInEachPhase(t *testing.T) {
-	turns.Take(t, 5)
+	suite.TakeTurn(t, 5)
 	untilHealthy(t)
 	m := newMachine(t, "deleted", "Always", "")
 	before := m.untilBooted()
-	m.counts()
+	m.startCounting()
 	source := m.domains()
 	require.Len(t, source, 1)
 	target := m.otherNode()
 	slowMigrations(t, m.namespace)
-	// Each brings a migration of that name so far, and returns what is to be undone when its deletion has been noticed.
-	// The first needs no queue: there is one only from a cluster's first migration on.
+	// Each case brings a migration of that name to its phase, and returns what to undo once its deletion has been
+	// observed. The first needs no queue, which exists from a cluster's first migration on.
 	for _, c := range []struct {
 		name  string
 		reach func(name string) (undo func())
 	}{
 		{"scheduling", func(name string) func() {
-			m.asks(name, "", nowhere)
+			m.createMigration(name, "", nowhere)
 			m.untilPhase(kubevirt.MigrationScheduling)
 			return func() {}
 		}},
 		{"pending", func(name string) func() {
-			release := holdsQueue(t)
-			m.asks(name, "", "")
+			release := holdQueue(t)
+			m.createMigration(name, "", "")
 			m.untilPhase(kubevirt.MigrationPending)
 			require.Contains(t, m.untilQueued(), "; it is next")
 			return release
@@ -231,18 +232,18 @@ func TestMigrationDeletedInEachPhase(t *testing.T) {
 				_, err := control(id, contract.ControlPreferNode, fmt.Sprintf(`{"actor": "alice", "node": %q}`, target))
 				return err
 			}
-			m.askedAndHeld(name, func(id string) { require.NoError(t, prefer(id)) })
-			m.prefers(target)
+			m.createHeld(name, func(id string) { require.NoError(t, prefer(id)) })
+			m.requirePreference(target)
 			require.ErrorContains(t, prefer(contract.MigrationID(m.namespace, name)), "the target has a pod already")
 			return func() {}
 		}},
 		{"preparing-target", func(name string) func() {
-			m.askedAndHeld(name)
-			return m.releasedTo(name, target)
+			m.createHeld(name)
+			return m.releaseTo(name, target)
 		}},
 		{"running-unheard", func(name string) func() {
-			m.askedAndHeld(name)
-			thawTarget := m.releasedTo(name, target)
+			m.createHeld(name)
+			thawTarget := m.releaseTo(name, target)
 			m.untilOffered(name)
 			thawSource := freeze(t, workersOn(t, before.Status.NodeName))
 			thawTarget()
@@ -250,7 +251,7 @@ func TestMigrationDeletedInEachPhase(t *testing.T) {
 			return thawSource
 		}},
 		{"running", func(name string) func() {
-			m.asks(name, "", "")
+			m.createMigration(name, "", "")
 			m.untilCopying()
 			return func() {}
 		}},
@@ -258,7 +259,7 @@ func TestMigrationDeletedInEachPhase(t *testing.T) {
 		if !t.Run(c.name, func(t *testing.T) {
 			undo := c.reach(c.name)
 			m.kubectl("delete", "vmim", c.name, "--wait=false")
-			until(t, time.Minute, "its deletion has been noticed", func() error {
+			until(t, time.Minute, "its deletion has been observed", func() error {
 				one := m.newest()
 				if one == nil || slices.ContainsFunc(one.Status.Conditions,
 					func(c kubevirt.VirtualMachineInstanceMigrationCondition) bool {
@@ -276,15 +277,15 @@ func TestMigrationDeletedInEachPhase(t *testing.T) {
 				}
 				return nil
 			})
-			m.nothingOfIt(source, target)
+			m.checkNothingLeft(source, target)
 		}) {
 			return
 		}
 	}
 	untilHealthy(t)
 	kubectl(t, "delete", "migrationpolicy", m.namespace)
-	m.asks("next", "", "")
+	m.createMigration("next", "", "")
 	require.Equal(t, target, m.untilMigrated().Status.NodeName)
-	m.onlyOnce(string(before.UID))
+	m.checkRunsOnce(string(before.UID))
 	m.remove()
 }

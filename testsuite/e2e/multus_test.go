@@ -13,18 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// networkOf makes a network of Multus's that is configured like that.
+// networkOf creates a network of Multus with that configuration.
 func networkOf(t *testing.T, namespace, name, config string) {
 	t.Helper()
 	apply(t, fmt.Sprintf("{apiVersion: k8s.cni.cncf.io/v1, kind: NetworkAttachmentDefinition, metadata: {name: %s, "+
 		"namespace: %s}, spec: {config: '%s'}}", name, namespace, config))
 }
 
-// onFurtherNetworks is the VM with interfaces on further networks ("name" or "name, field of the interface: value"),
-// and a guest that runs these commands when it is up.
+// onFurtherNetworks applies the VM with interfaces on further networks ("name" or "name, field of the interface:
+// value"), and a guest that runs these commands at boot.
 func (m *machine) onFurtherNetworks(extra string, networks, commands []string) {
 	m.t.Helper()
 	manifest := m.manifest("Always", extra)
@@ -47,7 +47,7 @@ func (m *machine) onFurtherNetworks(extra string, networks, commands []string) {
 // nic is an interface in an instance's status.
 type nic = kubevirt.VirtualMachineInstanceNetworkInterface
 
-// interfaceNamed is what the status says of an interface.
+// interfaceNamed returns an interface in the status.
 func interfaceNamed(vmi *kubevirt.VirtualMachineInstance, name string) (nic, error) {
 	for _, f := range vmi.Status.Interfaces {
 		if f.Name == name {
@@ -57,25 +57,25 @@ func interfaceNamed(vmi *kubevirt.VirtualMachineInstance, name string) (nic, err
 	return nic{}, fmt.Errorf("the status has no interface %s: %+v", name, vmi.Status.Interfaces)
 }
 
-// withMultus has pods get the further networks that they ask for, until the test ends.
+// withMultus installs Multus until the test ends.
 func withMultus(t *testing.T) {
 	t.Helper()
 	_, err := os.Stat(filepath.Join(nodeState(t), "nodes/node1/cni-net.d/00-multus.conf"))
 	dev(t, "multus")
-	if err != nil { // whoever had it before keeps it
+	if err != nil { // an earlier installation stays
 		t.Cleanup(func() { dev(t, "multus", "--off") })
 	}
 }
 
-// TestFurtherNetworks: a guest with two networks of Multus's beside the pod's own: one on which it takes an address
-// itself, and one whose plugin gives it one, which it asks for by DHCP. It keeps both when it moves to another node,
-// and there it finds who is on that network. A third one is as if its cable were pulled.
-func TestFurtherNetworks(t *testing.T) {
-	turns.Take(t, 6)
+// TestSecondaryNetworks: a guest has two networks of Multus beside the pod's own: one on which it sets its address
+// itself, and one whose plugin assigns an address, which the guest requests by DHCP. It keeps both when it moves to
+// another node, and there it reaches the other guest on that network. The link of a third interface is down.
+func TestSecondaryNetworks(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	untilHealthy(t)
 	withMultus(t)
 	m := &machine{t: t, namespace: newNamespace(t), name: "both", taps: taps()}
-	// A bridge of its own on each node: nothing joins them, so that guests find each other only on one node.
+	// A bridge on each node, which nothing joins: guests reach each other only on one node.
 	for name, config := range map[string]string{
 		"lan": `{"cniVersion": "0.4.0", "type": "bridge", "bridge": "lan-e2e"}`,
 		"served": `{"cniVersion": "0.4.0", "type": "bridge", "bridge": "served-e2e", "ipam": {"type": "host-local", ` +
@@ -113,26 +113,26 @@ func TestFurtherNetworks(t *testing.T) {
 		`jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}`)
 	require.Contains(t, given, `"`+served.IP+`"`, "DHCP hands out what the plugin gave")
 	m.untilAgentAnswers()
-	require.Equal(t, "1\n0\n", m.inGuestBy("cat /sys/class/net/eth1/carrier /sys/class/net/eth3/carrier"))
+	require.Equal(t, "1\n0\n", m.runByAgent("cat /sys/class/net/eth1/carrier /sys/class/net/eth3/carrier"))
 
 	other := &machine{t: t, namespace: m.namespace, name: "other", taps: m.taps}
 	other.onFurtherNetworks("      nodeSelector: {kubernetes.io/hostname: "+elsewhere+"}", []string{"lan"}, []string{
 		"ip addr add 192.168.77.2/24 dev eth1", "ip link set eth1 up"})
 	other.untilBooted()
 	const page = "/cgi-bin/fetch?192.168.77.2:80"
-	apart := m.fromPod("apart", get(vmi.Status.Interfaces[0].IP, 80, page))
+	apart := m.fromPod("apart", fetchCommand(vmi.Status.Interfaces[0].IP, 80, page))
 	require.Contains(t, apart, "200 OK", "the guest itself answers")
 	require.NotContains(t, apart, "hello from other", "they are on different nodes")
 
 	before := []string{lan.MAC, served.MAC, served.IP}
-	(&virtctl{t, m.namespace}).well("migrate", m.name)
+	(&virtctl{t, m.namespace}).mustRun("migrate", m.name)
 	require.Equal(t, elsewhere, m.untilMigrated().Status.NodeName)
 	m.onePod()
-	until(t, time.Minute, "the guest finds the other on its network", func() error {
+	until(t, time.Minute, "the guest reaches the other on its network", func() error {
 		if err := shown(); err != nil {
 			return err
 		}
-		if said := m.fromPod("together", get(vmi.Status.Interfaces[0].IP, 80, page)); !strings.Contains(said,
+		if said := m.fromPod("together", fetchCommand(vmi.Status.Interfaces[0].IP, 80, page)); !strings.Contains(said,
 			"hello from other") {
 			return fmt.Errorf("it got %q", said)
 		}

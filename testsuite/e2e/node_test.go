@@ -17,16 +17,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// lostTime is how long it may take until a silent node's VMs say that it is lost: Kubernetes' own patience, then ours.
+// lostTime is the limit until a silent node's VMs have the condition NodeLost: Kubernetes' own delay, then virtflow's.
 const lostTime = 4 * time.Minute
 
 const schedulable = `{.metadata.labels.kubevirt\.io/schedulable}`
 
-// untilLabel waits until a node is labelled as taking VMs, or as taking none.
+// untilLabel waits until a node is labelled as schedulable for VMs, or not.
 func untilLabel(t *testing.T, node, want string) {
 	t.Helper()
 	until(t, 2*time.Minute, "node "+node+" is labelled "+want, func() error {
@@ -37,7 +37,7 @@ func untilLabel(t *testing.T, node, want string) {
 	})
 }
 
-// labels collects what a node's label has been since the call.
+// labels collects the values of a node's label since the call.
 func labels(t *testing.T, node string) func() []string {
 	t.Helper()
 	var mu sync.Mutex
@@ -62,7 +62,7 @@ func uncordon(t *testing.T, node string) {
 	t.Cleanup(func() { _, _ = try("uncordon", node) })
 }
 
-// kubelet is a node's.
+// kubelet returns the process of a node's kubelet.
 func kubelet(t *testing.T, node string) proc {
 	t.Helper()
 	found := processes(func(p proc) bool {
@@ -72,9 +72,8 @@ func kubelet(t *testing.T, node string) proc {
 	return found[0]
 }
 
-// silence stops a node's kubelet for good: frozen, it neither reports nor ends anything. What the returned function
-// does is a restart of it.
-func silence(t *testing.T, node string) (restart func()) {
+// freezeKubelet stops a node's kubelet: it neither reports nor ends anything. The returned function restarts it.
+func freezeKubelet(t *testing.T, node string) (restart func()) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(kubelet(t, node).pid, syscall.SIGSTOP))
 	done := false
@@ -91,8 +90,8 @@ func silence(t *testing.T, node string) (restart func()) {
 	return restart
 }
 
-// lost is the condition that says so of the VM, or nil.
-func (m *machine) lost() (*kubevirt.VirtualMachineCondition, error) {
+// nodeLost returns the VM's condition NodeLost, or nil.
+func (m *machine) nodeLost() (*kubevirt.VirtualMachineCondition, error) {
 	vm, err := m.vm()
 	if err != nil {
 		return nil, err
@@ -107,8 +106,8 @@ func (m *machine) lost() (*kubevirt.VirtualMachineCondition, error) {
 
 func (m *machine) untilLost() {
 	m.t.Helper()
-	until(m.t, lostTime, "VM "+m.name+" says that its node is lost", func() error {
-		c, err := m.lost()
+	until(m.t, lostTime, "VM "+m.name+" has the condition NodeLost", func() error {
+		c, err := m.nodeLost()
 		if err == nil && c == nil {
 			err = fmt.Errorf("it does not")
 		}
@@ -132,8 +131,8 @@ func (m *machine) untilAnother(than *kubevirt.VirtualMachineInstance) *kubevirt.
 	return m.untilBooted()
 }
 
-// bootOn makes a VM boot on that node, with a disk on each of these claims, which it makes: the others are cordoned for
-// the time.
+// bootOn boots a VM on that node, with a disk on each of these PVCs, which it creates. The other nodes are cordoned
+// meanwhile.
 func bootOn(t *testing.T, node, name string, claims ...string) (*machine, *kubevirt.VirtualMachineInstance) {
 	t.Helper()
 	others := strings.Fields(strings.ReplaceAll(kubectl(t, "get", "nodes", "-o", "name"), "node/", ""))
@@ -156,7 +155,7 @@ func bootOn(t *testing.T, node, name string, claims ...string) (*machine, *kubev
 	return m, vmi
 }
 
-// idleNode is the node that runs fewer of virtflow's own Deployments.
+// idleNode returns the node that runs fewer of virtflow's own Deployments.
 func idleNode(t *testing.T) string {
 	t.Helper()
 	busy := kubectl(t, "-n", "virtflow", "get", "pods", "-l",
@@ -172,9 +171,9 @@ func idleNode(t *testing.T) string {
 	return best
 }
 
-// TestCordonAndDrain: the label follows, a running guest does not mind, and a drain moves the VM.
+// TestCordonAndDrain: the label follows the cordon, a running guest is not affected, and a drain moves the VM.
 func TestCordonAndDrain(t *testing.T) {
-	turns.Take(t, 4)
+	suite.TakeTurn(t, 4)
 	untilHealthy(t)
 	m := newMachine(t, "drained", "Always", "")
 	first := m.untilBooted()
@@ -202,9 +201,9 @@ func TestCordonAndDrain(t *testing.T) {
 	m.remove()
 }
 
-// TestNodeWorkerGone: its node takes no VMs until it is back, and the VMs there go on.
+// TestNodeWorkerGone: its node takes no VMs until it is back, and the VMs there run on.
 func TestNodeWorkerGone(t *testing.T) {
-	turns.Take(t, 7)
+	suite.TakeTurn(t, 7)
 	untilHealthy(t)
 	m := newMachine(t, "carefree", "Always", "")
 	vmi := m.untilBooted()
@@ -213,15 +212,15 @@ func TestNodeWorkerGone(t *testing.T) {
 	seen := labels(t, vmi.Status.NodeName)
 	until(t, time.Minute, "the watch has begun", func() error {
 		if len(seen()) == 0 {
-			return fmt.Errorf("nothing was seen yet")
+			return fmt.Errorf("the watch has printed nothing yet")
 		}
 		return nil
 	})
 	kubectl(t, "-n", "virtflow", "delete", "pod", "-l", "app.kubernetes.io/name=virtflow-node-worker",
 		"--field-selector", "spec.nodeName="+vmi.Status.NodeName)
-	until(t, 2*time.Minute, "the label went to false and back", func() error {
+	until(t, 2*time.Minute, "the label was false, and is true again", func() error {
 		if got := seen(); !slices.Equal(got, []string{"true", "false", "true"}) {
-			return fmt.Errorf("it went %v", got)
+			return fmt.Errorf("it was %v", got)
 		}
 		return nil
 	})
@@ -231,32 +230,32 @@ func TestNodeWorkerGone(t *testing.T) {
 	require.Equal(t, vmi.UID, now.UID)
 	events := kubectl(t, "-n", "default", "get", "events", "--field-selector",
 		"involvedObject.kind=Node,reason=NodeUnresponsive,involvedObject.name="+vmi.Status.NodeName, "-o", "name")
-	require.NotEmpty(t, events, "that a node takes no VMs any more is worth an event")
-	// The new worker has taken the guest up: it hears of its end.
+	require.NotEmpty(t, events, "there is an event when a node takes no VMs any more")
+	// The new worker follows the guest: it reports its end.
 	log := m.follow()
 	m.remove()
 	<-log.done
 	require.Contains(t, log.String(), "guest: clean shutdown")
 }
 
-// TestKubeletStoppedAndBack: the VM says that its node is lost, no second guest is started, and the kubelet that comes
-// back finds the same one.
+// TestKubeletStoppedAndBack: the VM has the condition NodeLost, no second guest is started, and the restarted kubelet
+// finds the same guest.
 func TestKubeletStoppedAndBack(t *testing.T) {
-	turns.Take(t, 6)
+	suite.TakeTurn(t, 6)
 	untilHealthy(t)
 	m := newMachine(t, "patient", "Always", "")
 	first := m.untilBooted()
 	qemu := m.domains()
 	require.Len(t, qemu, 1)
 	most := watchDomains(m)
-	restart := silence(t, first.Status.NodeName)
+	restart := freezeKubelet(t, first.Status.NodeName)
 	untilLabel(t, first.Status.NodeName, "false")
 	m.untilLost()
 	require.Contains(t, m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.type}/{.reason} {end}"),
 		"Warning/NodeUnresponsive")
 	restart()
-	until(t, 2*time.Minute, "the mark is gone", func() error {
-		c, err := m.lost()
+	until(t, 2*time.Minute, "the condition is gone", func() error {
+		c, err := m.nodeLost()
 		if err == nil && c != nil {
 			err = fmt.Errorf("it is there: %s", c.Message)
 		}
@@ -275,7 +274,7 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 	require.Equal(t, first.UID, now.UID)
 	require.Equal(t, kubevirt.Running, now.Status.Phase)
 	require.Equal(t, 1, most())
-	require.Equal(t, qemu[0].pid, m.domains()[0].pid, "the guest goes on, and is not started again")
+	require.Equal(t, qemu[0].pid, m.domains()[0].pid, "the guest runs on, and is not started again")
 	require.Equal(t, 1, strings.Count(m.console(), marker), "boots")
 	log := m.follow()
 	m.remove()
@@ -283,35 +282,35 @@ func TestKubeletStoppedAndBack(t *testing.T) {
 	require.Contains(t, log.String(), "guest: clean shutdown")
 }
 
-// TestNodeOutOfService: deleting the pod of a silent node by force starts nothing. Once the guest is really off, and a
-// person says so of that VM, or calls the node out of service, the VM is started on another one, with what it has
-// written to its claim.
+// TestNodeOutOfService: force-deleting the pod of a silent node starts nothing. Once the guest is really off, and a
+// person states so for that VM, or declares the node out of service, the VM is started on another node, with the data
+// on its PVC.
 func TestNodeOutOfService(t *testing.T) {
-	turns.Take(t, 3)
+	suite.TakeTurn(t, 3)
 	untilHealthy(t)
 	node := idleNode(t)
 	m, first := bootOn(t, node, "fenced", "kept")
 	m.untilAgentAnswers()
-	m.inGuestBy(bySerial + "echo on the lost node | dd of=/dev/$(d kept) conv=fsync")
+	m.runByAgent(bySerial + "echo on the lost node | dd of=/dev/$(d kept) conv=fsync")
 	confirmed, instance := bootOn(t, node, "confirmed")
 	_, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed", `{"actor": "alice"}`)
-	require.Error(t, err, "nobody is believed who says that a node is off which is well")
+	require.Error(t, err, "a statement that a healthy node is off is refused")
 	most := watchDomains(m)
 	old := m.domains()
 	require.Len(t, old, 1)
 	pod := m.pod()
-	restart := silence(t, node)
+	restart := freezeKubelet(t, node)
 	m.kubectl("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
 	m.untilLost()
 	now, err := m.vmi()
 	require.NoError(t, err)
 	require.Equal(t, first.UID, now.UID)
-	require.Equal(t, pod, m.pod(), "the pod's record must outlive a forced deletion")
+	require.Equal(t, pod, m.pod(), "the pod's object must survive a forced deletion")
 	require.Equal(t, old[0].pid, m.domains()[0].pid)
 
 	confirmed.untilLost()
-	// As pulling the plug would. The node worker goes first, or it would say that the guest has crashed, as it should,
-	// and the VM would be started elsewhere before anybody has said that the node is off.
+	// As a power failure would. The node worker is killed first: otherwise it would report the guest's crash, as it
+	// should, and the VM would start elsewhere before a person has stated that the node is off.
 	kill(t, workersOn(t, node))
 	kill(t, confirmed.domains())
 	out, err := control(contract.VMIID(confirmed.namespace, confirmed.name), "fence-confirmed",
@@ -320,7 +319,7 @@ func TestNodeOutOfService(t *testing.T) {
 	require.NotEqual(t, node, confirmed.untilAnother(instance).Status.NodeName)
 	now, err = m.vmi()
 	require.NoError(t, err)
-	require.Equal(t, first.UID, now.UID, "it was said of the other VM only")
+	require.Equal(t, first.UID, now.UID, "the statement is about the other VM only")
 
 	require.Equal(t, old[0].pid, m.domains()[0].pid)
 
@@ -331,7 +330,7 @@ func TestNodeOutOfService(t *testing.T) {
 	require.NotEqual(t, node, second.Status.NodeName)
 	require.Equal(t, 1, most(), "domains at the same time")
 	m.untilAgentAnswers()
-	require.Equal(t, "on the lost node", strings.TrimSpace(m.inGuestBy(bySerial+"head -n 1 /dev/$(d kept)")))
+	require.Equal(t, "on the lost node", strings.TrimSpace(m.runByAgent(bySerial+"head -n 1 /dev/$(d kept)")))
 	require.Contains(t, m.kubectl("get", "events", "-o", "jsonpath={range .items[*]}{.type}/{.reason} {end}"),
 		"Normal/NodeUnresponsive")
 
@@ -345,9 +344,9 @@ func TestNodeOutOfService(t *testing.T) {
 	untilHealthy(t)
 }
 
-// TestForcedDeletions of pod, VMI and VM on a node that is well: each ends properly.
+// TestForcedDeletions: a pod, a VMI and a VM on a healthy node are force-deleted, and each ends properly.
 func TestForcedDeletions(t *testing.T) {
-	turns.Take(t, 3)
+	suite.TakeTurn(t, 3)
 	untilHealthy(t)
 	m := newMachine(t, "forced", "Always", "")
 	first := m.untilBooted()
@@ -369,9 +368,9 @@ func TestForcedDeletions(t *testing.T) {
 	until(t, time.Minute, "nothing is left", func() error { return leftovers(t, m, uid) })
 }
 
-// TestNamespaceDeletion with running VMs in it.
+// TestNamespaceDeletion deletes a namespace with running VMs in it.
 func TestNamespaceDeletion(t *testing.T) {
-	turns.Take(t, 4)
+	suite.TakeTurn(t, 4)
 	untilHealthy(t)
 	m := newMachine(t, "one", "Always", "")
 	other := &machine{t: t, namespace: m.namespace, name: "two", taps: m.taps}

@@ -14,10 +14,10 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// ready is the VMI's Ready condition.
+// ready returns the VMI's Ready condition.
 func (m *machine) ready() (bool, *kubevirt.VirtualMachineInstance, error) {
 	vmi, err := m.vmi()
 	if err != nil {
@@ -40,15 +40,15 @@ func (m *machine) untilReady(want bool) *kubevirt.VirtualMachineInstance {
 	return vmi
 }
 
-// TestReadinessByGuestAgentPing: the instance is Ready only once the guest's agent answers, and then says what the
-// guest is.
+// TestReadinessByGuestAgentPing: the instance is Ready only once the guest's agent answers. Its status then has the
+// guest's operating system.
 func TestReadinessByGuestAgentPing(t *testing.T) {
-	turns.Take(t, 1)
+	suite.TakeTurn(t, 1)
 	m := newMachine(t, "pinged", "Always",
 		"      readinessProbe: {guestAgentPing: {}, periodSeconds: 2, timeoutSeconds: 5}\n")
 	vmi := m.untilReady(true)
 	require.Contains(t, m.console(), "guest agent on", "Ready before there was an agent")
-	until(t, time.Minute, "the guest says what it is", func() (err error) {
+	until(t, time.Minute, "the status has the guest's operating system", func() (err error) {
 		if vmi, err = m.vmi(); err == nil && vmi.Status.GuestOSInfo.ID == "" {
 			err = fmt.Errorf("status: %+v", vmi.Status.GuestOSInfo)
 		}
@@ -67,15 +67,15 @@ func TestReadinessByGuestAgentPing(t *testing.T) {
 	m.remove()
 }
 
-// TestReadinessByExec: a command in the guest decides; when it begins to fail the instance is no longer Ready, and
+// TestReadinessByExec: a command in the guest decides. When it begins to fail, the instance is no longer Ready, and
 // nothing else happens.
 func TestReadinessByExec(t *testing.T) {
-	turns.Take(t, 0)
+	suite.TakeTurn(t, 0)
 	m := newMachine(t, "checked", "Always",
 		`      readinessProbe: {exec: {command: [sh, -c, "[ -e /run/broken ] && exit 3; echo fine"]}, periodSeconds: `+
 			`2, timeoutSeconds: 5, failureThreshold: 1}`+"\n")
 	vmi := m.untilReady(true)
-	// The probe's own way into the guest serves to break it.
+	// The probe's own exec breaks it.
 	m.kubectl("exec", m.pod(), "-c", "compute", "--", "/usr/bin/launcher", "probe", "--timeout-seconds", "10",
 		"--command", "touch", "--", "/run/broken")
 	again := m.untilReady(false)
@@ -87,10 +87,10 @@ func TestReadinessByExec(t *testing.T) {
 	m.remove()
 }
 
-// TestAFailingLivenessProbeEndsTheGuest: the kubelet ends the container, which shuts the guest down; with Once it stays
-// ended.
-func TestAFailingLivenessProbeEndsTheGuest(t *testing.T) {
-	turns.Take(t, 6)
+// TestLivenessProbeFailureEndsGuest: the kubelet ends the container, which shuts the guest down. With run strategy Once
+// it is not started again.
+func TestLivenessProbeFailureEndsGuest(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	m := newMachine(t, "mortal", "Once",
 		`      livenessProbe: {exec: {command: [test, "!", -e, /run/broken]}, initialDelaySeconds: 30, `+
 			`periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 2}`+"\n")
@@ -114,8 +114,8 @@ func TestAFailingLivenessProbeEndsTheGuest(t *testing.T) {
 	m.remove()
 }
 
-// TestNodesSayWhatTheyOffer: labels as KubeVirt's, honest about emulation.
-func TestNodesSayWhatTheyOffer(t *testing.T) {
+// TestNodeLabels: a node's labels are KubeVirt's, and show that guests are emulated.
+func TestNodeLabels(t *testing.T) {
 	var list corev1.NodeList
 	require.NoError(t, json.Unmarshal(
 		[]byte(kubectl(t, "get", "nodes", "-l", "kubevirt.io/schedulable=true", "-o", "json")), &list))
@@ -135,7 +135,7 @@ func TestNodesSayWhatTheyOffer(t *testing.T) {
 		require.Equal(t, 1, count["host-model-cpu.node.kubevirt.io"])
 	}
 
-	// What somebody else adds there goes, and what is taken away comes back.
+	// Labels that others add there are removed, and labels that they remove are added again.
 	name := list.Items[0].Name
 	kubectl(t, "label", "node", name, "machine-type.node.kubevirt.io/pc-q35-0.1=true",
 		"machine-type.node.kubevirt.io/q35-")
@@ -156,9 +156,9 @@ func TestNodesSayWhatTheyOffer(t *testing.T) {
 	})
 }
 
-// TestAMachineTypeThatNoNodeHasWaitsWithAReason: the instance is not started to fail.
-func TestAMachineTypeThatNoNodeHasWaitsWithAReason(t *testing.T) {
-	turns.Take(t, 7)
+// TestMachineTypeWithoutNode: the instance is not started only to fail.
+func TestMachineTypeWithoutNode(t *testing.T) {
+	suite.TakeTurn(t, 7)
 	m := &machine{t: t, namespace: newNamespace(t), name: "odd"}
 	m.apply("Halted", "")
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
@@ -179,21 +179,14 @@ func TestAMachineTypeThatNoNodeHasWaitsWithAReason(t *testing.T) {
 	m.remove()
 }
 
-// TestASecretThatComesAfterItsVM: the pod waits for it, and the guest then has what it says.
-func TestASecretThatComesAfterItsVM(t *testing.T) {
-	turns.Take(t, 1)
+// TestSecretCreatedAfterVM: the pod waits for the Secret, and the guest then has its data.
+func TestSecretCreatedAfterVM(t *testing.T) {
+	suite.TakeTurn(t, 1)
 	m := &machine{t: t, namespace: newNamespace(t), name: "patient"}
 	m.apply("Halted", "")
 	m.kubectl("patch", "vm", m.name, "--type=json", "-p", `[{"op":"replace","path":"/spec/runStrategy","value":"Always"},
 		{"op":"replace","path":"/spec/template/spec/volumes/2/cloudInitNoCloud","value":{"secretRef":{"name":"late"}}}]`)
-	until(t, bootTime, "the kubelet misses the Secret", func() error {
-		out, err := try("-n", m.namespace, "get", "events", "-o",
-			"jsonpath={range .items[*]}{.reason} {.message}{'\\n'}{end}")
-		if err == nil && !strings.Contains(out, `secret "late" not found`) {
-			err = fmt.Errorf("events: %s", out)
-		}
-		return err
-	})
+	m.untilCondition("Synchronized", `secret "late" not found`)
 	vmi, err := m.vmi()
 	require.NoError(t, err)
 	require.False(t, vmi.IsFinal(), "it failed instead of waiting")

@@ -29,19 +29,19 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/debian"
 	"github.com/virtflow/virtflow/testsuite/metrics"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 const monitoringDir = "../../deploy/monitoring"
 
-// prometheus is a real one on loopback that is configured as deploy/monitoring says.
+// prometheus is a real Prometheus on loopback with the configuration of deploy/monitoring.
 type prometheus struct {
 	t     *testing.T
 	base  string
 	since time.Time
 }
 
-// startPrometheus runs Debian's until the test ends.
+// startPrometheus runs Debian's Prometheus until the test ends.
 func startPrometheus(t *testing.T) *prometheus {
 	t.Helper()
 	folder, err := cache.Default()
@@ -63,7 +63,7 @@ func startPrometheus(t *testing.T) *prometheus {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "prometheus.yaml"), content, 0o600))
 	rules, err := os.ReadFile(filepath.Join(monitoringDir, "rules.yaml"))
 	require.NoError(t, err)
-	// Nobody waits here until an alert has lasted for as long as it is to.
+	// The test does not wait for the time that an alert must last.
 	rules = regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAll(rules, nil)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), rules, 0o600))
 
@@ -86,8 +86,8 @@ func startPrometheus(t *testing.T) *prometheus {
 	return &prometheus{t, "http://" + address, time.Now()}
 }
 
-// discovered are the targets that Prometheus's own discovery of pods would find, which Debian's is built without, with
-// those of its labels that the configuration reads: one for each port of each pod.
+// discovered returns the targets that Prometheus's discovery of pods would find, which Debian's build lacks, with those
+// of its labels that the configuration reads: one for each port of each pod.
 func discovered(t *testing.T, dir string) string {
 	t.Helper()
 	var pods corev1.PodList
@@ -118,7 +118,7 @@ func discovered(t *testing.T, dir string) string {
 	return file
 }
 
-// get asks it, and reads the data of its answer into out.
+// get queries Prometheus, and decodes the data of its answer into out.
 func (p *prometheus) get(path string, query url.Values, out any) error {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
 	defer cancel()
@@ -144,8 +144,8 @@ func (p *prometheus) get(path string, query url.Values, out any) error {
 	return json.Unmarshal(answer.Data, out)
 }
 
-// scrapes fails unless it has scraped all processes of virtflow, and nothing else.
-func (p *prometheus) scrapes() error {
+// checkTargets checks that it has scraped all processes of virtflow, and nothing else.
+func (p *prometheus) checkTargets() error {
 	var found struct {
 		ActiveTargets []struct {
 			Labels            map[string]string
@@ -174,8 +174,8 @@ func (p *prometheus) scrapes() error {
 	return nil
 }
 
-// evaluates fails unless each rule was evaluated well, and no alert has a reason.
-func (p *prometheus) evaluates() error {
+// checkRules checks that each rule was evaluated, and no alert fires.
+func (p *prometheus) checkRules() error {
 	var found struct {
 		Groups []struct {
 			Rules []struct {
@@ -201,8 +201,9 @@ func (p *prometheus) evaluates() error {
 	return nil
 }
 
-// shows says whether a panel's expression has had a value at any time so far: of what it makes of changes one above 0.
-func (p *prometheus) shows(expr string) (bool, error) {
+// hasValue returns whether a panel's expression has had a value at any time so far: above 0 for an expression of
+// changes.
+func (p *prometheus) hasValue(expr string) (bool, error) {
 	var found struct {
 		Result []struct {
 			Values [][2]any
@@ -227,7 +228,7 @@ func (p *prometheus) shows(expr string) (bool, error) {
 	return false, err
 }
 
-// panels are the expressions of the dashboard, and what is asked with each.
+// panels returns the expressions of the dashboard, by panel.
 func panels(t *testing.T) map[string]string {
 	t.Helper()
 	dashboard, err := metrics.Dashboard()
@@ -242,24 +243,23 @@ func panels(t *testing.T) map[string]string {
 	return out
 }
 
-// onlyWhenItFails are panels that are empty while all is well.
-func onlyWhenItFails() []string {
+// failurePanels returns the panels that are empty while nothing fails.
+func failurePanels() []string {
 	return []string{"Failing, by reason", "… for how long", "VMs in error or not there yet", "… the oldest for",
 		"Steps that fail", "Activities that failed", "Workflow tasks that failed", "Requests to Temporal that failed",
 		"Calls of nodes that were refused"}
 }
 
-// TestPrometheus: a real Prometheus, configured as deploy/monitoring says, scrapes all processes, evaluates each rule,
-// finds no reason for an alert, and has something for each panel of the dashboard, when a VM has started, moved and
-// stopped.
+// TestPrometheus: a real Prometheus, with the configuration of deploy/monitoring, scrapes all processes, evaluates each
+// rule, fires no alert, and has a value for each panel of the dashboard, after a VM has started, moved and stopped.
 func TestPrometheus(t *testing.T) {
-	turns.Take(t, 7)
+	suite.TakeTurn(t, 7)
 	untilHealthy(t)
 	p := startPrometheus(t)
-	until(t, time.Minute, "Prometheus scrapes all processes", p.scrapes)
+	until(t, time.Minute, "Prometheus scrapes all processes", p.checkTargets)
 	m := newMachine(t, "seen", "Always", "")
 	m.untilBooted()
-	(&virtctl{t, m.namespace}).well("migrate", m.name)
+	(&virtctl{t, m.namespace}).mustRun("migrate", m.name)
 	m.untilMigrated()
 	// Twice: a series that begins with its first event has not changed yet.
 	for range 2 {
@@ -268,17 +268,17 @@ func TestPrometheus(t *testing.T) {
 		m.strategy("Always")
 		m.untilStatus("Running")
 	}
-	until(t, 2*time.Minute, "each rule is evaluated, and no alert has a reason", p.evaluates)
+	until(t, 2*time.Minute, "each rule is evaluated, and no alert fires", p.checkRules)
 	empty := panels(t)
 	titles := slices.Collect(maps.Values(empty))
-	require.Subset(t, titles, onlyWhenItFails())
-	until(t, time.Minute, "each panel of the dashboard has shown something", func() error {
+	require.Subset(t, titles, failurePanels())
+	until(t, time.Minute, "each panel of the dashboard has had a value", func() error {
 		for expr, title := range empty {
-			shown, err := p.shows(expr)
+			shown, err := p.hasValue(expr)
 			if err != nil {
 				return fmt.Errorf("%s: %w", title, err)
 			}
-			if shown || slices.Contains(onlyWhenItFails(), title) {
+			if shown || slices.Contains(failurePanels(), title) {
 				delete(empty, expr)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"go.temporal.io/sdk/client"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // replicas is one replica set of a test.
@@ -24,7 +24,7 @@ type replicas struct {
 	namespace, name string
 }
 
-// guestSpec is the specification of a tiny guest, as YAML with that indentation.
+// guestSpec returns the specification of a small guest, as YAML with that indentation.
 func guestSpec(t *testing.T, indent string) string {
 	t.Helper()
 	lines := strings.Split(fmt.Sprintf(`terminationGracePeriodSeconds: 20
@@ -75,7 +75,7 @@ func (r *replicas) get() (*kubevirt.VirtualMachineInstanceReplicaSet, error) {
 	return &set, json.Unmarshal([]byte(out), &set)
 }
 
-// instances are all VMIs of the namespace.
+// instances returns all VMIs of the namespace.
 func (r *replicas) instances() ([]kubevirt.VirtualMachineInstance, error) {
 	out, err := try("-n", r.namespace, "get", "vmi", "-o", "json")
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *replicas) instances() ([]kubevirt.VirtualMachineInstance, error) {
 	return list.Items, json.Unmarshal([]byte(out), &list)
 }
 
-// until waits until the set says that so many replicas are ready, and there are no others.
+// until waits until that many replicas are ready in the set's status, and there are no others.
 func (r *replicas) until(n int) []kubevirt.VirtualMachineInstance {
 	r.t.Helper()
 	var list []kubevirt.VirtualMachineInstance
@@ -134,9 +134,9 @@ func (r *replicas) condition(kind, reason string) kubevirt.VirtualMachineInstanc
 	return found
 }
 
-// TestReplicaSet scales a set up and down, and takes replicas from it in every way.
+// TestReplicaSet scales a set up and down, and removes replicas from it in every way.
 func TestReplicaSet(t *testing.T) {
-	turns.Take(t, 4)
+	suite.TakeTurn(t, 4)
 	untilHealthy(t)
 	c := temporal(t)
 	r := newReplicas(t, newNamespace(t), "pool", 0)
@@ -185,13 +185,13 @@ func TestReplicaSet(t *testing.T) {
 		"virtualmachinereplicaset-controller/SuccessfulCreate/Started the virtual machine by creating the new "+
 			"virtual machine instance "+three[0].Name)
 
-	// One by one more and less, counted.
+	// Down and up by one, counted.
 	r.kubectl("scale", "vmirs", r.name, "--replicas=2")
 	two := r.until(2)
 	require.Subset(t, uids(three), uids(two))
 	r.countOne(c)
 
-	// Deleted by hand, and powered off by itself: replaced.
+	// Deleted by hand, and powered off by itself: both are replaced.
 	r.kubectl("delete", "vmi", two[0].Name, "--wait=false")
 	until(t, bootTime, "another instance takes over", func() error {
 		list, err := r.instances()
@@ -230,10 +230,11 @@ func TestReplicaSet(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// TestReplicaSetAdoptsAndPauses: a bare instance that matches is adopted, one that matches no longer is released;
-// paused, nothing is made; a quota shows; an orphaned instance stays; the namespace goes.
+// TestReplicaSetAdoptsAndPauses: a standalone instance that matches is adopted; one that matches no longer is released.
+// A paused set creates nothing; an exceeded quota is in a condition; an orphaned instance stays; the namespace is
+// deleted.
 func TestReplicaSetAdoptsAndPauses(t *testing.T) {
-	turns.Take(t, 6)
+	suite.TakeTurn(t, 6)
 	untilHealthy(t)
 	r := &replicas{t: t, namespace: newNamespace(t), name: "herd"}
 	apply(t, fmt.Sprintf(`apiVersion: kubevirt.io/v1
@@ -266,7 +267,7 @@ spec:
 	require.Contains(t, r.condition("ReplicaFailure", "FailedCreate").Message, "exceeded quota: few")
 	r.kubectl("delete", "quota", "few")
 	list = r.until(2)
-	until(t, time.Minute, "the failure is forgotten", func() error {
+	until(t, time.Minute, "the failure condition is gone", func() error {
 		set, err := r.get()
 		if err == nil && len(set.Status.Conditions) > 0 {
 			err = fmt.Errorf("conditions: %+v", set.Status.Conditions)
@@ -295,7 +296,7 @@ spec:
 	}
 	require.NotEmpty(t, list)
 	newReplicas(t, r.namespace, r.name, 2)
-	until(t, time.Minute, "another set of the name has adopted them", func() error {
+	until(t, time.Minute, "another set of that name has adopted them", func() error {
 		set, err := r.get()
 		if err == nil && set.Status.ReadyReplicas != 2 {
 			err = fmt.Errorf("status %+v", set.Status)
@@ -304,13 +305,13 @@ spec:
 	})
 	again, err := r.instances()
 	require.NoError(t, err)
-	require.Equal(t, uids(left), uids(again), "none was made, none removed")
-	// The namespace goes with everything in it: newNamespace waits for that.
+	require.Equal(t, uids(left), uids(again), "none was created, none deleted")
+	// newNamespace waits until the namespace is gone, with everything in it.
 }
 
-// TestReplicaSetOfFifty: fifty replicas that find no node are one transition, which a newer scale supersedes.
+// TestReplicaSetOfFifty: fifty unschedulable replicas are one transition, which a newer scale supersedes.
 func TestReplicaSetOfFifty(t *testing.T) {
-	turns.Take(t, 2)
+	suite.TakeTurn(t, 2)
 	untilHealthy(t)
 	c := temporal(t)
 	r := newReplicas(t, newNamespace(t), "many", 0)
@@ -348,7 +349,7 @@ func TestReplicaSetOfFifty(t *testing.T) {
 			patches++
 		}
 	}
-	fmt.Printf("budget: a scale from 0 to 50, all made: %d events of the set and its transition, %d status writes\n",
+	fmt.Printf("budget: a scale from 0 to 50, all created: %d events of the set and its transition, %d status writes\n",
 		events, patches)
 	require.Equal(t, 2, workflows, "one transition")
 	require.LessOrEqual(t, events, 300)
@@ -362,7 +363,7 @@ func TestReplicaSetOfFifty(t *testing.T) {
 	require.Equal(t, 3, workflows, "the newer scale is a transition of its own")
 }
 
-// countOne prints what scaling by one costs, up and down. Counts depend on nothing but the code.
+// countOne prints the cost of scaling by one, up and down. The counts depend only on the code.
 func (r *replicas) countOne(c client.Client) {
 	r.t.Helper()
 	for _, n := range []int{3, 2} {
@@ -373,14 +374,14 @@ func (r *replicas) countOne(c client.Client) {
 		until(r.t, time.Minute, "the transition has ended", func() error { return r.settled(c) })
 		list := settled(r.t, r.namespace, begun)
 		per, after, tasks := history(r.t, c, r.namespace)
-		table, total, told := own(list, time.Now())
+		table, total, recorded := sumOwnCalls(list, time.Now())
 		fmt.Printf("budget: scaling a replica set by one, to %d: own API calls %d, and %d events recorded; Temporal "+
 			"events %d in %d workflow tasks (all workflows: %d)\n%s",
-			n, total, told, after-before, tasks-tasksBefore, len(per), table)
+			n, total, recorded, after-before, tasks-tasksBefore, len(per), table)
 	}
 }
 
-// settled says whether no transition of the set is open.
+// settled checks that no transition of the set is open.
 func (r *replicas) settled(c client.Client) error {
 	v, err := c.QueryWorkflow(r.t.Context(), contract.ReplicaSetID(r.namespace, r.name), "", contract.QueryState)
 	if err != nil {

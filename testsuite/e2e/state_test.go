@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestAMachineKeepsItsState: what the TPM and UEFI remember goes with the guest to another node and outlives a stop, on
-// a claim that goes with the VM.
-func TestAMachineKeepsItsState(t *testing.T) {
-	turns.Take(t, 3)
+// TestPersistentState: the data of the TPM and UEFI moves with the guest to another node and survives a stop, on a PVC
+// that is deleted with the VM.
+func TestPersistentState(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	m := &machine{t: t, namespace: newNamespace(t), name: "remembers", taps: taps()}
 	class := func(name string) { configured(t, `{"configuration":{"vmStateStorageClass":`+name+`}}`) }
 	t.Cleanup(func() { class("null") })
@@ -40,18 +40,18 @@ func TestAMachineKeepsItsState(t *testing.T) {
 	m.untilAgentAnswers()
 	const variable = "/sys/firmware/efi/efivars/Virtflow-5b1a6c3e-2f4d-4c0e-9d3b-7e8f90a1b2c3"
 	const efivars = "grep -q efivarfs /proc/mounts || mount -t efivarfs efivarfs /sys/firmware/efi/efivars; "
-	// The public part of the endorsement key (TPM2_ReadPublic of handle 0x81010001), which no other TPM has.
+	// The public part of the endorsement key (TPM2_ReadPublic of handle 0x81010001), which is unique to this TPM.
 	const endorsement = `exec 3<>/dev/tpm0; printf '\200\001\000\000\000\016\000\000\001\163\201\001\000\001' >&3; ` +
 		`head -c 1000 <&3 | od -An -v -tx1 | tr -d ' \n'`
-	key := m.inGuestBy(endorsement)
+	key := m.runByAgent(endorsement)
 	require.Greater(t, len(key), 200, key)
-	m.inGuestBy(efivars + `printf '\007\000\000\000kept' > ` + variable)
+	m.runByAgent(efivars + `printf '\007\000\000\000kept' > ` + variable)
 	remembers := func() {
 		t.Helper()
-		require.Equal(t, key, m.inGuestBy(endorsement))
-		require.Equal(t, "kept", strings.TrimSpace(m.inGuestBy(efivars+"tail -c +5 "+variable)))
+		require.Equal(t, key, m.runByAgent(endorsement))
+		require.Equal(t, "kept", strings.TrimSpace(m.runByAgent(efivars+"tail -c +5 "+variable)))
 	}
-	m.asks("moves", "", "")
+	m.createMigration("moves", "", "")
 	m.untilMigrated()
 	m.onePod()
 	remembers()

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// claims, ReadWriteMany and of the cluster's own StorageClass: a device and a file system, and a copy of the device.
+// PVCs, ReadWriteMany and of the cluster's own StorageClass: a device and a file system, and a copy of the device.
 const (
 	sharedClaim = `
 apiVersion: v1
@@ -31,8 +31,8 @@ spec:
 // bySerial is a function of the guest's shell: the name of the disk with a serial number.
 const bySerial = `d() { basename $(dirname $(grep -lx "$1" /sys/block/*/serial)); }; `
 
-// withClaims is the manifest of a VM that runs and has a disk on each of these claims, with the claim's name as its
-// serial number.
+// withClaims returns the manifest of a running VM with a disk on each of these PVCs, with the PVC's name as its serial
+// number.
 func (m *machine) withClaims(claims ...string) string {
 	m.t.Helper()
 	const last, first = "          - {name: cloudinit, disk: {bus: virtio}}\n", "      volumes:\n"
@@ -47,11 +47,11 @@ func (m *machine) withClaims(claims ...string) string {
 	return strings.NewReplacer(last, disks, first, volumes).Replace(manifest)
 }
 
-// TestAStorageClass: claims get their volumes from a CSI driver, a device and a file system. What the guest writes to
-// them is there after it has moved, after they have grown, which it sees while it runs, after a restart, and, as it
-// was, in volumes that are made of a snapshot and of a claim in use.
-func TestAStorageClass(t *testing.T) {
-	turns.Take(t, 3)
+// TestStorageClass: PVCs get their volumes from a CSI driver, as a device and as a file system. The guest's data is
+// there after a migration, after the volumes have grown, which the running guest notices, and after a restart. Volumes
+// that are made of a snapshot and of a PVC in use have the data of that time.
+func TestStorageClass(t *testing.T) {
+	suite.TakeTurn(t, 3)
 	m := newMachine(t, "stores", "Halted", "")
 	for name, mode := range map[string]string{"device": "Block", "files": "Filesystem"} {
 		apply(t, fmt.Sprintf(sharedClaim, name, m.namespace, mode, ""))
@@ -61,19 +61,19 @@ func TestAStorageClass(t *testing.T) {
 	m.untilAgentAnswers()
 	const write = bySerial + `w() { echo "$2" | dd of=/dev/$(d $1) conv=fsync; }; `
 	const read = bySerial + `for s in device files; do head -n 1 /dev/$(d $s); done`
-	m.inGuestBy(write + "w device one; w files two")
+	m.runByAgent(write + "w device one; w files two")
 	written := []string{"one", "two"}
-	require.Equal(t, written, strings.Fields(m.inGuestBy(read)))
+	require.Equal(t, written, strings.Fields(m.runByAgent(read)))
 
-	m.asks("moves", "", "")
+	m.createMigration("moves", "", "")
 	m.untilMigrated()
 	m.onePod()
-	require.Equal(t, written, strings.Fields(m.inGuestBy(read)))
+	require.Equal(t, written, strings.Fields(m.runByAgent(read)))
 
 	apply(t, fmt.Sprintf(`{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshot, metadata: {name: first, `+
 		`namespace: %s}, spec: {source: {persistentVolumeClaimName: device}}}`, m.namespace))
 	m.kubectl("wait", "volumesnapshot/first", "--for=jsonpath={.status.readyToUse}=true", "--timeout=60s")
-	m.inGuestBy(write + "w device three")
+	m.runByAgent(write + "w device three")
 	apply(t, fmt.Sprintf(sharedClaim, "copy", m.namespace, "Block", ofTheSnapshot))
 	apply(t, fmt.Sprintf(sharedClaim, "clone", m.namespace, "Filesystem", ofTheClaim))
 	for _, claim := range []string{"device", "files"} {
@@ -81,8 +81,8 @@ func TestAStorageClass(t *testing.T) {
 			`{"spec":{"resources":{"requests":{"storage":"192Mi"}}}}`)
 	}
 	m.kubectl("wait", "pvc/device", "--for=jsonpath={.status.capacity.storage}=192Mi", "--timeout=3m")
-	until(t, time.Minute, "the guest sees that its disk has grown", func() error {
-		sectors := strings.TrimSpace(m.inGuestBy(bySerial + "cat /sys/block/$(d device)/size"))
+	until(t, time.Minute, "the guest notices that its disk has grown", func() error {
+		sectors := strings.TrimSpace(m.runByAgent(bySerial + "cat /sys/block/$(d device)/size"))
 		if sectors != "393216" {
 			return fmt.Errorf("it has %s sectors", sectors)
 		}
@@ -95,9 +95,9 @@ func TestAStorageClass(t *testing.T) {
 	m.kubectl("delete", "vmi", m.name)
 	m.untilReplaced(first)
 	m.untilAgentAnswers()
-	require.Equal(t, []string{"three", "two"}, strings.Fields(m.inGuestBy(read)))
+	require.Equal(t, []string{"three", "two"}, strings.Fields(m.runByAgent(read)))
 	require.Equal(t, []string{"one", "two"},
-		strings.Fields(m.inGuestBy(bySerial+"head -n 1 /dev/$(d copy); head -n 1 /dev/$(d clone)")))
+		strings.Fields(m.runByAgent(bySerial+"head -n 1 /dev/$(d copy); head -n 1 /dev/$(d clone)")))
 	// A file system may have to wait until no launcher uses it: not every kernel lets it grow before.
 	m.kubectl("wait", "pvc/files", "--for=jsonpath={.status.capacity.storage}=192Mi", "--timeout=3m")
 	m.remove()

@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 const (
@@ -35,12 +35,12 @@ const (
 	stormLimit   = time.Minute
 )
 
-// storm is a crowd of clients that try again until they know that what they wanted was done.
+// storm is a load of clients that retry until the outcome of each request is known.
 type storm struct {
 	client  *http.Client
 	host    string
-	errors  atomic.Int64 // answers that were none, or 5xx
-	refused atomic.Int64 // that came too late for something that was done already
+	errors  atomic.Int64 // without an answer, or 5xx
+	refused atomic.Int64 // refused because it was done already
 }
 
 func newStorm(t *testing.T) *storm {
@@ -54,7 +54,7 @@ func newStorm(t *testing.T) *storm {
 	return &storm{client: client, host: config.Host}
 }
 
-// put asks once. The code is 0 when nobody answered.
+// put sends a request once. The code is 0 if there was no answer.
 func (s *storm) put(path, body, requestID string) (int, string) {
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPut, s.host+path, strings.NewReader(body))
 	if err != nil {
@@ -77,8 +77,9 @@ func (s *storm) put(path, body, requestID string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// insist asks until it is done, or until the answer says that it was done by a request whose answer was lost.
-func (s *storm) insist(path, body, requestID, doneBefore string) error {
+// putUntilDone sends a request until it is done, or until the answer shows that an earlier one with a lost answer was
+// done.
+func (s *storm) putUntilDone(path, body, requestID, doneBefore string) error {
 	for end := time.Now().Add(stormLimit); ; time.Sleep(100 * time.Millisecond) {
 		code, text := s.put(path, body, requestID)
 		switch {
@@ -96,7 +97,7 @@ func (s *storm) insist(path, body, requestID, doneBefore string) error {
 	}
 }
 
-// figures are what the api-server says of itself.
+// figures are the api-server's own metrics.
 type figures struct{ goroutines, files, streams float64 }
 
 func apiServerFigures(t *testing.T, address string) figures {
@@ -110,7 +111,7 @@ func apiServerFigures(t *testing.T, address string) figures {
 		metric(t, text, "virtflow_streams")}
 }
 
-// metric is the sum of a metric over its labels.
+// metric returns the sum of a metric over its labels.
 func metric(t *testing.T, text []byte, name string) float64 {
 	t.Helper()
 	sum := 0.0
@@ -127,11 +128,11 @@ func metric(t *testing.T, text []byte, name string) float64 {
 }
 
 // TestAPIServerKilledInAStorm: the api-server is killed twice while 50 streams are open (consoles, screens and
-// forwarded ports of two guests: a guest has one console) and starts, stops, pauses and unpauses come in. Every stream
-// ends with an error and can be opened again; whoever repeats a request until it is answered has it done exactly once;
+// forwarded ports of two guests: a guest has one console) and clients start, stop, pause and unpause. Every stream ends
+// with an error and can be opened again; a client that repeats a request until it is answered has it done exactly once;
 // nothing is left open.
 func TestAPIServerKilledInAStorm(t *testing.T) {
-	turns.Take(t, 5)
+	suite.TakeTurn(t, 5)
 	untilHealthy(t)
 	guests := []*machine{newMachine(t, "one", "Always", "")}
 	guests = append(guests, &machine{t: t, namespace: guests[0].namespace, name: "two"})
@@ -159,7 +160,7 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 		}
 		for len(all) < stormStreams {
 			g := guests[len(all)%2]
-			until(t, stormLimit, "a port of "+g.name+" is forwarded: not while it is paused", func() error {
+			until(t, stormLimit, "a port of "+g.name+" is forwarded, which a paused guest refuses", func() error {
 				c, code, text := g.connect(g.subresource(vmis, "portforward/80"))
 				if c == nil {
 					return fmt.Errorf("%d %s", code, text)
@@ -194,10 +195,10 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 		require.NotEmpty(t, before)
 		kill(t, before)
 		for _, c := range streams {
-			for err := error(nil); err == nil; { // what was on its way, then the end
+			for err := error(nil); err == nil; { // data under way, then the end
 				_, _, err = c.ReadMessage()
 			}
-			_ = c.Close() // it tells that the other side is gone
+			_ = c.Close() // it reports that the other side is gone
 		}
 		until(t, stormLimit, "the api-server answers again", func() error {
 			_, err := try("get", "--raw", subresourcesPath+guests[0].namespace+"/virtualmachines/one/expand-spec")
@@ -212,7 +213,7 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 	}
 	t.Logf("%d requests were done; %d answers were errors, %d were refused because the request before had been done",
 		done.Load(), s.errors.Load(), s.refused.Load())
-	require.Positive(t, s.errors.Load(), "somebody has to notice that the api-server was killed")
+	require.Positive(t, s.errors.Load(), "no client has noticed that the api-server was killed")
 
 	for _, c := range streams {
 		_ = c.Close() // as above
@@ -227,13 +228,13 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 	})
 	for _, m := range machines {
 		require.Equal(t, stormCycles, transitions(t, m, contract.OperationStart), m.name)
-		// Nothing ever runs, so that a stop cancels the start, which takes the instance away. A transition of its own
-		// is there only where the workflow hears later of that than of the start's end.
+		// Nothing ever runs, so a stop cancels the start, which deletes the instance. There is a stop transition only
+		// where the workflow receives the stop after the start's end.
 		require.LessOrEqual(t, transitions(t, m, contract.OperationStop), stormCycles, m.name)
 	}
 	for _, g := range guests {
 		var list []contract.OperationRecord
-		asked(t, contract.VMIID(g.namespace, g.name), contract.QueryHistory, &list)
+		query(t, contract.VMIID(g.namespace, g.name), contract.QueryHistory, &list)
 		times := map[contract.Operation]int{}
 		for _, r := range list {
 			if r.Outcome == "done" {
@@ -245,7 +246,7 @@ func TestAPIServerKilledInAStorm(t *testing.T) {
 	}
 }
 
-// startAndStop has one machine make and lose an instance that never gets a node.
+// startAndStop starts and stops a machine whose instance never gets a node.
 func (s *storm) startAndStop(m *machine, done *atomic.Int64) error {
 	there := func(want bool) error {
 		for end := time.Now().Add(stormLimit); ; time.Sleep(100 * time.Millisecond) {
@@ -254,19 +255,19 @@ func (s *storm) startAndStop(m *machine, done *atomic.Int64) error {
 				return nil
 			}
 			if time.Now().After(end) {
-				return fmt.Errorf("the instance of %s: is there %t, not %t", m.name, !want, want)
+				return fmt.Errorf("the instance of %s exists: %t, want %t", m.name, !want, want)
 			}
 		}
 	}
 	for range stormCycles {
-		if err := s.insist(m.subresource(vms, "start"), "{}", "", "VM is already running"); err != nil {
+		if err := s.putUntilDone(m.subresource(vms, "start"), "{}", "", "VM is already running"); err != nil {
 			return err
 		}
 		if err := there(true); err != nil {
 			return err
 		}
 		done.Add(1)
-		if err := s.insist(m.subresource(vms, "stop"), "{}", "", "VM is not running"); err != nil {
+		if err := s.putUntilDone(m.subresource(vms, "stop"), "{}", "", "VM is not running"); err != nil {
 			return err
 		}
 		if err := there(false); err != nil {
@@ -281,7 +282,8 @@ func (s *storm) startAndStop(m *machine, done *atomic.Int64) error {
 func (s *storm) pauseAndUnpause(m *machine, done *atomic.Int64) error {
 	for i := range stormPauses {
 		for _, o := range []string{"pause", "unpause"} {
-			if err := s.insist(m.subresource(vmis, o), "{}", fmt.Sprintf("%s-%s-%d", m.name, o, i), ""); err != nil {
+			id := fmt.Sprintf("%s-%s-%d", m.name, o, i)
+			if err := s.putUntilDone(m.subresource(vmis, o), "{}", id, ""); err != nil {
 				return err
 			}
 			done.Add(1)
@@ -290,7 +292,7 @@ func (s *storm) pauseAndUnpause(m *machine, done *atomic.Int64) error {
 	return nil
 }
 
-// transitions counts those of one kind that a machine has begun, each once.
+// transitions counts the transitions of one operation that a machine has begun, each once.
 func transitions(t *testing.T, m *machine, o contract.Operation) int {
 	t.Helper()
 	vm, err := m.vm()

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // request writes state change requests, as the API server's account does for virtctl.
@@ -42,7 +42,7 @@ func (m *machine) untilReplaced(than *kubevirt.VirtualMachineInstance) *kubevirt
 	return m.untilBooted()
 }
 
-// untilVM waits for something about the VM.
+// untilVM waits for a condition on the VM.
 func (m *machine) untilVM(what string, check func(*kubevirt.VirtualMachine) bool) *kubevirt.VirtualMachine {
 	m.t.Helper()
 	var vm *kubevirt.VirtualMachine
@@ -65,8 +65,8 @@ func vmCondition(vm *kubevirt.VirtualMachine, kind string) *kubevirt.VirtualMach
 	return nil
 }
 
-// withPanicDevice is newMachine for a guest whose host learns that it has panicked: without such a device a guest that
-// panics hangs, as in KubeVirt.
+// withPanicDevice calls newMachine for a guest with a panic device. Without one, a guest that panics hangs, as in
+// KubeVirt.
 func withPanicDevice(t *testing.T, name, strategy string) *machine {
 	t.Helper()
 	m := &machine{t: t, namespace: newNamespace(t), name: name, taps: taps()}
@@ -75,9 +75,9 @@ func withPanicDevice(t *testing.T, name, strategy string) *machine {
 	return m
 }
 
-// TestAGuestThatPanicsUnderAlways: a guest that ran is started again at once, each time.
-func TestAGuestThatPanicsUnderAlways(t *testing.T) {
-	turns.Take(t, 1)
+// TestGuestPanicUnderAlways: a guest that ran is started again at once, each time.
+func TestGuestPanicUnderAlways(t *testing.T) {
+	suite.TakeTurn(t, 1)
 	m := withPanicDevice(t, "panics", "Always")
 	vmi := m.untilBooted()
 	for range 2 {
@@ -86,13 +86,13 @@ func TestAGuestThatPanicsUnderAlways(t *testing.T) {
 	}
 	vm, err := m.vm()
 	require.NoError(t, err)
-	require.Nil(t, vm.Status.StartFailure, "it ran: there is nothing to back off from")
+	require.Nil(t, vm.Status.StartFailure, "it ran, so there is no back-off")
 	m.remove()
 }
 
-// TestCrashLoop: an instance that never runs is tried again later and later, and says when.
+// TestCrashLoop: the back-off before an instance that never runs grows, and its end is in the status.
 func TestCrashLoop(t *testing.T) {
-	turns.Take(t, 3)
+	suite.TakeTurn(t, 3)
 	m := &machine{t: t, namespace: newNamespace(t), name: "never"}
 	broken := strings.Replace(m.manifest("Always", ""), `containerDisk: {image: "`,
 		`containerDisk: {path: /disk/nothing.img, image: "`, 1)
@@ -107,18 +107,18 @@ func TestCrashLoop(t *testing.T) {
 	})
 	require.NotEqual(t, first.Status.StartFailure.LastFailedVMIUID, second.Status.StartFailure.LastFailedVMIUID)
 	wait := second.Status.StartFailure.RetryAfterTimestamp.Sub(first.Status.StartFailure.RetryAfterTimestamp.Time)
-	require.GreaterOrEqual(t, wait, 38*time.Second, "40 s and more after the second (told in whole seconds)")
+	require.GreaterOrEqual(t, wait, 38*time.Second, "40 s and more after the second (in whole seconds)")
 	t.Logf("second failure: next try at %s", second.Status.StartFailure.RetryAfterTimestamp)
 	m.strategy("Halted")
-	m.untilVM("nothing is counted any more", func(vm *kubevirt.VirtualMachine) bool {
+	m.untilVM("the failure count is gone", func(vm *kubevirt.VirtualMachine) bool {
 		return vm.Status.StartFailure == nil && vm.Status.PrintableStatus == kubevirt.VirtualMachineStatusStopped
 	})
 	m.remove()
 }
 
-// TestRerunOnFailure: a guest that panics is started again; one that powers off is not, until somebody asks.
+// TestRerunOnFailure: a guest that panics is started again; one that powers off is started only on request.
 func TestRerunOnFailure(t *testing.T) {
-	turns.Take(t, 6)
+	suite.TakeTurn(t, 6)
 	m := withPanicDevice(t, "rerun", "RerunOnFailure")
 	first := m.untilBooted()
 	m.inGuest("panic")
@@ -139,9 +139,9 @@ func TestRerunOnFailure(t *testing.T) {
 	m.remove()
 }
 
-// TestManual: nothing happens that nobody requested.
+// TestManual: every start and stop needs a request.
 func TestManual(t *testing.T) {
-	turns.Take(t, 4)
+	suite.TakeTurn(t, 4)
 	m := newMachine(t, "manual", "Manual", "")
 	m.untilStatus("Stopped")
 	m.request(startIt)
@@ -154,7 +154,7 @@ func TestManual(t *testing.T) {
 	vm = m.untilStatus("Running")
 	require.Empty(t, vm.Status.StateChangeRequests)
 
-	// A guest that is started paused waits for somebody to let it run.
+	// A guest that is started paused waits until a user unpauses it.
 	m.request(stopOf(second) + `,{"action":"Start","data":{"paused":"true"}}`)
 	m.untilStatus("Paused")
 	third, err := m.vmi()
@@ -166,9 +166,10 @@ func TestManual(t *testing.T) {
 	m.remove()
 }
 
-// TestAnEditedVM: what a running instance can follow it follows; what it cannot shows, until a restart.
-func TestAnEditedVM(t *testing.T) {
-	turns.Take(t, 6)
+// TestVMEdit: a running instance follows the changes that it can follow. The others are in the condition
+// RestartRequired until a restart.
+func TestVMEdit(t *testing.T) {
+	suite.TakeTurn(t, 6)
 	rollout := func(strategy string) {
 		configured(t, `{"configuration":{"vmRolloutStrategy":"`+strategy+`"}}`)
 	}
@@ -184,7 +185,7 @@ func TestAnEditedVM(t *testing.T) {
 	require.EqualValues(t, 2, vm.Generation)
 	require.Nil(t, vmCondition(vm, "RestartRequired"))
 
-	// A label of the template is for the next instance; an annotation for the descheduler goes as far as the pod.
+	// A label of the template applies to the next instance; an annotation for the descheduler also to the running pod.
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
 		`{"spec":{"template":{"metadata":{"labels":{"tier":"front"},"annotations":{"descheduler.alpha.kubernetes.io/evict":"true"}}}}}`)
 	until(t, bootTime, "the annotation has reached the pod", func() error {
@@ -195,16 +196,16 @@ func TestAnEditedVM(t *testing.T) {
 		}
 		return err
 	})
-	vm = m.untilVM("the edit is seen", func(vm *kubevirt.VirtualMachine) bool {
+	vm = m.untilVM("the change was observed", func(vm *kubevirt.VirtualMachine) bool {
 		return vm.Status.DesiredGeneration == 3
 	})
-	require.EqualValues(t, 2, vm.Status.ObservedGeneration, "the template is another one")
+	require.EqualValues(t, 2, vm.Status.ObservedGeneration, "the template was changed")
 	require.Nil(t, vmCondition(vm, "RestartRequired"))
 	vmi, err := m.vmi()
 	require.NoError(t, err)
 	require.NotContains(t, vmi.Labels, "tier")
 
-	// Where it may run is for the next place of the running instance.
+	// The placement applies to the next target of the running instance.
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
 		`{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/os":"linux"}}}}}`)
 	until(t, bootTime, "the node selector has reached the instance", func() error {
@@ -215,7 +216,7 @@ func TestAnEditedVM(t *testing.T) {
 	})
 	require.Equal(t, first.UID, m.mustVMI().UID)
 
-	// More memory is for the next boot, in KubeVirt's words for guests that can move and have no maximum.
+	// More memory applies at the next boot, with KubeVirt's message for guests that can migrate and have no maximum.
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
 		`{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"144Mi"}}}}}}`)
 	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool {
@@ -226,7 +227,7 @@ func TestAnEditedVM(t *testing.T) {
 	require.Equal(t, "memory updated in template spec. Memory-hotplug is not available for this VM configuration", c.Message)
 	m.kubectl("patch", "vm", m.name, "--type=merge", "-p",
 		`{"spec":{"template":{"spec":{"domain":{"memory":{"guest":"128Mi"}}}}}}`)
-	m.untilVM("nothing requires a restart any more", func(vm *kubevirt.VirtualMachine) bool {
+	m.untilVM("no restart is required any more", func(vm *kubevirt.VirtualMachine) bool {
 		return vmCondition(vm, "RestartRequired") == nil
 	})
 
@@ -235,14 +236,14 @@ func TestAnEditedVM(t *testing.T) {
 	vm = m.untilVM("a restart is required", func(vm *kubevirt.VirtualMachine) bool {
 		return vmCondition(vm, "RestartRequired") != nil
 	})
-	require.Equal(t, "a non-live-updatable field was changed in the template spec",
+	require.Equal(t, "a non-live-updatable field was changed in the template spec: terminationGracePeriodSeconds",
 		vmCondition(vm, "RestartRequired").Message)
 
 	m.request(stopOf(first) + "," + startIt)
 	second := m.untilReplaced(first)
 	require.Equal(t, "144Mi", second.Spec.Domain.Memory.Guest.String())
 	require.Equal(t, "front", second.Labels["tier"])
-	m.untilVM("the new instance is what the VM says", func(vm *kubevirt.VirtualMachine) bool {
+	m.untilVM("the new instance matches the VM", func(vm *kubevirt.VirtualMachine) bool {
 		return vmCondition(vm, "RestartRequired") == nil && vm.Status.ObservedGeneration == vm.Generation &&
 			len(vm.Status.StateChangeRequests) == 0
 	})
@@ -252,9 +253,9 @@ func TestAnEditedVM(t *testing.T) {
 	m.remove()
 }
 
-// TestLegacyRunning: the old field, and a paused start while it says false.
+// TestLegacyRunning: the field running, and a paused start while it is false.
 func TestLegacyRunning(t *testing.T) {
-	turns.Take(t, 2)
+	suite.TakeTurn(t, 2)
 	m := &machine{t: t, namespace: newNamespace(t), name: "legacy"}
 	apply(t, strings.Replace(m.manifest("Halted", ""), "runStrategy: Halted", "running: false", 1))
 	m.untilStatus("Stopped")
@@ -270,10 +271,10 @@ func TestLegacyRunning(t *testing.T) {
 	m.remove()
 }
 
-// TestDeleteOrphan: the VM goes, its guest stays, and another VM of the name takes it up. Deleting in the foreground
-// takes it along.
+// TestDeleteOrphan: the VM is deleted, its guest stays, and another VM of that name adopts it. A foreground deletion
+// deletes both.
 func TestDeleteOrphan(t *testing.T) {
-	turns.Take(t, 1)
+	suite.TakeTurn(t, 1)
 	m := newMachine(t, "left", "Always", "")
 	first := m.untilBooted()
 	m.kubectl("delete", "vm", m.name, "--cascade=orphan", "--timeout=60s")

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 const (
@@ -27,24 +27,24 @@ const (
 	plainProtocol    = "plain.kubevirt.io"
 )
 
-// subresource is the path of one of the machine's own.
+// subresource returns the path of a subresource of the machine.
 func (m *machine) subresource(resource, what string) string {
 	return subresourcesPath + m.namespace + "/" + resource + "/" + m.name + "/" + what
 }
 
-// connect opens a stream by way of the API server, as KubeVirt's client does. A refusal comes with its code and text.
+// connect opens a stream through the API server, as KubeVirt's client does. For a refusal it returns the code and text.
 func (m *machine) connect(path string) (stream *websocket.Conn, code int, text string) {
 	m.t.Helper()
 	return m.connectAs(path, "")
 }
 
-// Users for connectAs that need no name.
+// Users for connectAs.
 const (
-	nobody    = "system:anonymous" // impersonated
-	stateless = "-"                // really without any credentials
+	anonymousUser      = "system:anonymous" // impersonated
+	withoutCredentials = "-"                // a request without credentials
 )
 
-// connectAs is connect by a user that kubectl's own user stands in for; "" is the latter.
+// connectAs is connect with an impersonated user; "": kubectl's own user.
 func (m *machine) connectAs(path, user string) (stream *websocket.Conn, code int, text string) {
 	m.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -59,10 +59,10 @@ func (m *machine) connectAs(path, user string) (stream *websocket.Conn, code int
 	}
 	switch user {
 	case "":
-	case nobody:
-		header.Set("Impersonate-User", nobody)
+	case anonymousUser:
+		header.Set("Impersonate-User", anonymousUser)
 		header.Set("Impersonate-Group", "system:unauthenticated")
-	case stateless:
+	case withoutCredentials:
 		header = http.Header{}
 		tlsConfig.Certificates, tlsConfig.GetClientCertificate = nil, nil
 	default:
@@ -84,7 +84,7 @@ func (m *machine) connectAs(path, user string) (stream *websocket.Conn, code int
 	return c, answer.StatusCode, ""
 }
 
-// stream is connect that has to succeed.
+// stream opens a stream, and requires that it succeeds.
 func (m *machine) stream(path string) *websocket.Conn {
 	m.t.Helper()
 	c, code, text := m.connect(path)
@@ -92,8 +92,8 @@ func (m *machine) stream(path string) *websocket.Conn {
 	return c
 }
 
-// hears reads until the guest has said something, and returns all that it said.
-func hears(t *testing.T, c *websocket.Conn, what string) string {
+// readUntil reads until the guest has written a text, and returns all that it wrote.
+func readUntil(t *testing.T, c *websocket.Conn, what string) string {
 	t.Helper()
 	seen := ""
 	for !strings.Contains(seen, what) {
@@ -105,14 +105,14 @@ func hears(t *testing.T, c *websocket.Conn, what string) string {
 	return seen
 }
 
-func says(t *testing.T, c *websocket.Conn, what string) {
+func writeTo(t *testing.T, c *websocket.Conn, what string) {
 	t.Helper()
 	require.NoError(t, c.WriteMessage(websocket.BinaryMessage, []byte(what)))
 }
 
 // TestStreams: console, screen, ports and the guest's agent of a running machine.
 func TestStreams(t *testing.T) {
-	turns.Take(t, 2)
+	suite.TakeTurn(t, 2)
 	m := newMachine(t, "web", "Always", "")
 	m.untilBooted()
 
@@ -121,23 +121,23 @@ func TestStreams(t *testing.T) {
 		c := m.stream(m.subresource("virtualmachineinstances", "console"))
 		for {
 			if _, _, err := older.ReadMessage(); err != nil {
-				require.True(t, websocket.IsCloseError(err, websocket.CloseNormalClosure), "%v", err)
+				require.True(t, websocket.IsCloseError(err, websocket.CloseAbnormalClosure), "%v", err)
 				break
 			}
 		}
-		says(t, c, "\n")
-		hears(t, c, "login: ")
-		says(t, c, "root\n")
-		hears(t, c, "assword: ")
-		says(t, c, "secret-of-web\n")
-		hears(t, c, "# ")
-		says(t, c, "echo $((6*7))-is-it\n")
-		hears(t, c, "42-is-it")
-		says(t, c, "exit\n")
+		writeTo(t, c, "\n")
+		readUntil(t, c, "login: ")
+		writeTo(t, c, "root\n")
+		readUntil(t, c, "assword: ")
+		writeTo(t, c, "secret-of-web\n")
+		readUntil(t, c, "# ")
+		writeTo(t, c, "echo $((6*7))-is-it\n")
+		readUntil(t, c, "42-is-it")
+		writeTo(t, c, "exit\n")
 	})
 	t.Run("screen", func(t *testing.T) {
 		c := m.stream(m.subresource("virtualmachineinstances", "vnc"))
-		require.Equal(t, "RFB 003.008\n", hears(t, c, "\n"))
+		require.Equal(t, "RFB 003.008\n", readUntil(t, c, "\n"))
 		_, code, text := m.connect(m.subresource("virtualmachineinstances", "vnc") + "?preserveSession=true")
 		require.Equal(t, http.StatusInternalServerError, code)
 		require.Contains(t, text, "Active VNC connection. Request denied.")
@@ -150,10 +150,10 @@ func TestStreams(t *testing.T) {
 	t.Run("ports", func(t *testing.T) {
 		for _, resource := range []string{"virtualmachines", "virtualmachineinstances"} {
 			ssh := m.stream(m.subresource(resource, "portforward/22"))
-			hears(t, ssh, "SSH-2.0-dropbear")
+			readUntil(t, ssh, "SSH-2.0-dropbear")
 			web := m.stream(m.subresource(resource, "portforward/80/tcp"))
-			says(t, web, "GET / HTTP/1.0\r\n\r\n")
-			hears(t, web, "hello from web")
+			writeTo(t, web, "GET / HTTP/1.0\r\n\r\n")
+			readUntil(t, web, "hello from web")
 			_, code, text := m.connect(m.subresource(resource, "portforward/81"))
 			require.Equal(t, http.StatusInternalServerError, code)
 			require.Contains(t, text, "dialing VM: dial tcp 10.0.2.2:81: connect: connection refused")
@@ -175,9 +175,9 @@ func TestStreams(t *testing.T) {
 	m.remove()
 }
 
-// TestStreamsThatAreRefused: KubeVirt's codes and texts for what is not there and for what does not run.
-func TestStreamsThatAreRefused(t *testing.T) {
-	turns.Take(t, 2)
+// TestStreamsRefused: KubeVirt's codes and texts for instances that do not exist or do not run.
+func TestStreamsRefused(t *testing.T) {
+	suite.TakeTurn(t, 2)
 	m := newMachine(t, "waiting", "Always", `      nodeSelector: {nowhere: "yes"}`)
 	until(t, bootTime, "the instance is there", func() error {
 		v, err := m.vmi()

@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// pathOf is the path of one, of the machine or of its instance.
+// pathOf returns the path of a subresource, of the machine or of its instance.
 func (m *machine) pathOf(resource, name string) string {
 	return "/apis/subresources.kubevirt.io/v1/namespaces/" + m.namespace + "/" + resource + "/" + m.name + "/" + name
 }
 
-// put asks for a subresource, as kubectl's own user or as whom flags say.
+// put calls a subresource, as kubectl's own user or as the user in flags.
 func (m *machine) put(resource, name, body string, flags ...string) (string, error) {
 	return tryWith(body, append([]string{"replace", "--raw", m.pathOf(resource, name), "-f", "-"}, flags...)...)
 }
@@ -31,7 +31,7 @@ func (m *machine) mustPut(resource, name, body string) {
 	require.NoError(m.t, err, out)
 }
 
-// refusedPut asks for something that is refused with these words.
+// refusedPut calls a subresource and requires a refusal with these words.
 func (m *machine) refusedPut(resource, name, body, words string) {
 	m.t.Helper()
 	_, err := m.put(resource, name, body)
@@ -43,10 +43,10 @@ const (
 	vmis = "virtualmachineinstances"
 )
 
-// TestStartStopRestartBySubresource: a manual machine's life, by what virtctl sends, with the tries that come at the
-// wrong time.
+// TestStartStopRestartBySubresource: the life of a machine with run strategy Manual, by virtctl's requests, including
+// refused ones.
 func TestStartStopRestartBySubresource(t *testing.T) {
-	turns.Take(t, 5)
+	suite.TakeTurn(t, 5)
 	m := newMachine(t, "manual", "Manual", "")
 	m.untilStatus("Stopped")
 	m.refusedPut(vms, "stop", "{}", `virtualmachine.kubevirt.io "manual": VM is not running`)
@@ -73,9 +73,10 @@ func TestStartStopRestartBySubresource(t *testing.T) {
 	require.ErrorContains(t, err, `virtualmachine.kubevirt.io "manual" not found`)
 }
 
-// TestOperationsOnARunningGuest: each is answered when it is done, shows, and is refused when it makes no sense.
-func TestOperationsOnARunningGuest(t *testing.T) {
-	turns.Take(t, 2)
+// TestOperationsOnRunningGuest: each operation is answered when it is done, is visible in the status, and is refused in
+// a state that does not fit.
+func TestOperationsOnRunningGuest(t *testing.T) {
+	suite.TakeTurn(t, 2)
 	m := newMachine(t, "live", "Always", "")
 	instance := m.untilBooted()
 	before := m.domains()
@@ -137,7 +138,7 @@ func TestOperationsOnARunningGuest(t *testing.T) {
 	m.remove()
 }
 
-// backupHook runs what the pod's annotations have Velero run before or after a backup.
+// backupHook runs the hook in the pod's annotations that Velero runs before or after a backup.
 func (m *machine) backupHook(when string) {
 	m.t.Helper()
 	annotation := func(name string) string {
@@ -160,16 +161,15 @@ func (m *machine) untilFrozen(want string) {
 	})
 }
 
-// streamKinds are all there are, as the last part of the path of a VMI.
+// streamKinds returns all kinds of streams, as the last part of the path of a VMI.
 func streamKinds() []string {
 	return []string{"console", "vnc", "vnc/screenshot", "portforward/22", "portforward/22/tcp", "portforward/68/udp",
 		"usbredir", "vsock?port=22"}
 }
 
-// TestWhoMayUseSubresources: Kubernetes' own roles, on the real API server, with a guest that runs: nothing but RBAC
-// keeps anybody out.
-func TestWhoMayUseSubresources(t *testing.T) {
-	turns.Take(t, 5)
+// TestSubresourceRBAC: Kubernetes' own roles, on the real API server, with a running guest: only RBAC denies access.
+func TestSubresourceRBAC(t *testing.T) {
+	suite.TakeTurn(t, 5)
 	m := newMachine(t, "theirs", "Halted", "")
 	m.untilStatus("Stopped")
 	as := func(user string) []string { return []string{"--as=" + user, "--as-group=system:authenticated"} }
@@ -183,7 +183,7 @@ func TestWhoMayUseSubresources(t *testing.T) {
 		_, err := m.put(resource, name, "{}", flags...)
 		require.ErrorContains(t, err, "forbidden", "%v %s", flags, name)
 	}
-	anonymous := []string{"--as=" + nobody, "--as-group=system:unauthenticated"}
+	anonymous := []string{"--as=" + anonymousUser, "--as-group=system:unauthenticated"}
 	denied := [][]string{as("viewer"), as("tenant"), as("outsider"), anonymous}
 	for _, flags := range denied {
 		forbidden(flags, vms, "start")
@@ -200,7 +200,7 @@ func TestWhoMayUseSubresources(t *testing.T) {
 		}
 	}
 	_, err = try(append([]string{"get", "--raw", m.pathOf(vms, "expand-spec")}, as("viewer")...)...)
-	require.NoError(t, err, "who may read a VM may read it expanded")
+	require.NoError(t, err, "a user who may read a VM may read it expanded")
 	for _, flags := range denied[1:] {
 		_, err = try(append([]string{"get", "--raw", m.pathOf(vms, "expand-spec")}, flags...)...)
 		require.ErrorContains(t, err, "forbidden")
@@ -212,7 +212,7 @@ func TestWhoMayUseSubresources(t *testing.T) {
 		require.Nil(t, c, "%s opens %s", user, kind)
 		require.Contains(t, []int{http.StatusForbidden, http.StatusUnauthorized}, code, "%s %s: %s", user, kind, text)
 	}
-	for _, user := range []string{"viewer", "tenant", "outsider", nobody, stateless} {
+	for _, user := range []string{"viewer", "tenant", "outsider", anonymousUser, withoutCredentials} {
 		for _, kind := range streamKinds() {
 			kept(user, vmis, kind)
 		}
@@ -226,7 +226,7 @@ func TestWhoMayUseSubresources(t *testing.T) {
 			require.NoError(t, c.Close())
 		}
 		_, code, text := m.connectAs(m.pathOf(vmis, "usbredir"), user)
-		require.Equal(t, http.StatusConflict, code, "%s is let in, and there is none: %s", user, text)
+		require.Equal(t, http.StatusConflict, code, "%s is authorised, but there is no device: %s", user, text)
 		kept(user, vmis, "vsock?port=22")
 	}
 	kept("editor", vmis, "vnc/screenshot")
@@ -236,12 +236,12 @@ func TestWhoMayUseSubresources(t *testing.T) {
 	_, err = m.put(vmis, "pause", "{}", as("boss")...)
 	require.NoError(t, err)
 	vm := m.untilStatus("Paused")
-	require.Equal(t, "editor", vm.Annotations["virtflow.io/requested-by"], "the history knows who it was")
+	require.Equal(t, "editor", vm.Annotations["virtflow.io/requested-by"], "the history has the user")
 	m.remove()
 }
 
-// TestTheAggregatedAPIIsThere: discovery and OpenAPI, as kubectl reads them.
-func TestTheAggregatedAPIIsThere(t *testing.T) {
+// TestAggregatedAPI: discovery and OpenAPI, as kubectl reads them.
+func TestAggregatedAPI(t *testing.T) {
 	require.Contains(t, kubectl(t, "get", "apiservices", "v1.subresources.kubevirt.io",
 		"v1alpha3.subresources.kubevirt.io"), "True")
 	require.Contains(t, kubectl(t, "api-versions"), "subresources.kubevirt.io/v1alpha3")

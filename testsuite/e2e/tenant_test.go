@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestLauncherPodIsRestricted: the namespace enforces the standard, and the pod says so itself.
+// TestLauncherPodIsRestricted: the namespace enforces the standard, and the pod's own security context states it.
 func TestLauncherPodIsRestricted(t *testing.T) {
 	m := newMachine(t, "tight", "Always", "")
 	m.untilBooted()
@@ -33,9 +33,8 @@ func TestLauncherPodIsRestricted(t *testing.T) {
 	m.remove()
 }
 
-// TestNobodyElseMakesLaunchers: an administrator of a namespace who is not virtflow cannot make a pod that passes for a
-// launcher.
-func TestNobodyElseMakesLaunchers(t *testing.T) {
+// TestRefusesLauncherPodsOfUsers: a namespace's administrator cannot create a pod that looks like a launcher.
+func TestRefusesLauncherPodsOfUsers(t *testing.T) {
 	ns := newNamespace(t)
 	_, err := tryWith(fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -48,8 +47,8 @@ spec:
 	require.ErrorContains(t, err, "ValidatingAdmissionPolicy")
 }
 
-// TestUnsupportedIsRefusedByName: nothing is accepted and ignored.
-func TestUnsupportedIsRefusedByName(t *testing.T) {
+// TestRefusesUnsupportedFields: unsupported fields are refused by name, never ignored.
+func TestRefusesUnsupportedFields(t *testing.T) {
 	ns := newNamespace(t)
 	manifest := func(extra, strategy string) string {
 		return fmt.Sprintf(`apiVersion: kubevirt.io/v1

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheAPIServersWordIsNotForged: who reaches the api-server's port itself, as any pod can, is nobody there, whatever
-// the headers say.
-func TestTheAPIServersWordIsNotForged(t *testing.T) {
+// TestRejectsForgedUserHeaders: a client that connects to the api-server's port itself, as any pod can, is
+// unauthenticated there, whatever its headers are.
+func TestRejectsForgedUserHeaders(t *testing.T) {
 	const deployment = "deployment/virtflow-api-server"
 	address, metrics := forwarded(t, deployment, "8443"), forwarded(t, deployment, "8080")
-	// Only what the api-server answers matters here; that its own certificate is good, every request of the API server
-	// shows.
-	anybody := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
+	// This test checks only the api-server's answers; every request of the API server checks its certificate.
+	client := &http.Client{Timeout: 20 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	counted := func() string {
 		r, err := http.Get("http://" + metrics + "/metrics")
 		require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestTheAPIServersWordIsNotForged(t *testing.T) {
 					path, strings.NewReader("{}"))
 			require.NoError(t, err)
 			q.Header = headers
-			a, err := anybody.Do(q)
+			a, err := client.Do(q)
 			require.NoError(t, err)
 			text, err := io.ReadAll(a.Body)
 			require.NoError(t, err)
@@ -59,20 +59,20 @@ func TestTheAPIServersWordIsNotForged(t *testing.T) {
 			require.Equal(t, http.StatusUnauthorized, a.StatusCode, "%s %s: %s", name, path, text)
 		}
 	}
-	require.NotEqual(t, before, counted(), "it is counted")
+	require.NotEqual(t, before, counted(), "the metric counts it")
 
-	// Webhooks that do more than answer are served to the API server alone.
+	// Webhooks that have an effect accept only the API server.
 	for path, code := range map[string]int{
 		"/pod-eviction-validate": http.StatusUnauthorized, "/requests-report": http.StatusUnauthorized,
 		reviews + "/pod-eviction-validate": http.StatusUnauthorized,
 		reviews + "/requests-report":       http.StatusUnauthorized,
 	} {
-		a, err := anybody.Post("https://"+address+path, "application/json", strings.NewReader("{}"))
+		a, err := client.Post("https://"+address+path, "application/json", strings.NewReader("{}"))
 		require.NoError(t, err)
 		require.NoError(t, a.Body.Close())
 		require.Equal(t, code, a.StatusCode, path)
 	}
 }
 
-// reviews is where the API server's aggregation layer sends reviews.
+// reviews is the path to which the API server's aggregation layer sends reviews.
 const reviews = "/apis/subresources.kubevirt.io/v1/admission"

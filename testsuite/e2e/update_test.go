@@ -15,25 +15,25 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// moveTime is how soon after an update the entities run with its logic: two looks of crdwatch, and what visibility
-// lags.
+// moveTime is the limit until the entities run with an update's logic: two checks by crdwatch, and the delay of
+// visibility.
 const moveTime = 3 * time.Minute
 
-// replayTime is how soon an entity that cannot be replayed is started anew: Temporal reports it after five attempts,
-// which time out one by one, and then crdwatch looks.
+// replayTime is the limit until an entity that cannot be replayed is started again: Temporal reports it after five
+// attempts, which time out one by one, and then crdwatch checks.
 const replayTime = 9 * time.Minute
 
-// TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and goes back, while VMs
-// are started and stopped: none of that fails, no guest is touched, and entities that nothing happens to move as well.
-// A migration that is held meanwhile moves its guest when it is released: it asks nothing of node workers before that.
+// TestUpdateUnderLoad updates the whole system to a release whose entities have other logic, and back, while VMs are
+// started and stopped: none of that fails, no guest is affected, and idle entities move to the other logic as well. A
+// migration that is held meanwhile moves its guest when it is released: it asks nothing of node workers before.
 func TestUpdateUnderLoad(t *testing.T) {
-	turns.Take(t, 0)
+	suite.TakeTurn(t, 0)
 	untilHealthy(t)
-	g := booted(t, "runs")
+	g := bootGuest(t, "runs")
 	idle := newMachine(t, "idle", "Halted", "")
 	idle.untilStatus("Stopped")
 	var busy load
@@ -44,12 +44,12 @@ func TestUpdateUnderLoad(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, <-deployed(t, "")) })
 	moves := newMachine(t, "moves", "Always", "")
 	instance := moves.untilBooted()
-	moves.counts()
-	moves.asks("before", "", "") // there is a queue to hold from the cluster's first migration on
+	moves.startCounting()
+	moves.createMigration("before", "", "") // there is a queue to hold from the cluster's first migration on
 	moves.untilMigrated()
 	source := moves.domains()
 	require.Len(t, source, 1)
-	moves.askedAndHeld("across")
+	moves.createHeld("across")
 
 	busy.cyclesUntil(t, deployed(t, nextRelease(t)))
 	untilHealthy(t)
@@ -61,34 +61,34 @@ func TestUpdateUnderLoad(t *testing.T) {
 		}
 		return nil
 	})
-	g.untouched(healTime)
+	g.checkUntouched(healTime)
 	_, err := control(contract.MigrationID(moves.namespace, "across"), contract.ControlRelease, alice)
 	require.NoError(t, err)
 	moves.untilMigrated()
-	moves.onlyOnce(string(instance.UID))
+	moves.checkRunsOnce(string(instance.UID))
 	require.NotEqual(t, source[0].pid, moves.domains()[0].pid)
 	moves.remove()
 	busy.cyclesUntil(t, nil)
 
-	// Until what the release before cannot replay is ended, that waits. What is asked for meanwhile is done then.
+	// Requests wait until the runs that the previous release cannot replay have ended. They are carried out then.
 	busy.each(func(m *machine) { m.strategy("Always") })
 	require.NoError(t, <-deployed(t, ""))
 	untilHealthy(t)
-	until(t, replayTime, "all entities have the old logic again, those that it cannot replay anew", func() error {
-		with := countWorkflows(t, "TemporalChangeVersion IS NOT NULL AND TemporalChangeVersion != 'logic:none-1'")
+	until(t, replayTime, "all entities have the old logic, those that it cannot replay in a new run", func() error {
+		with := countWorkflows(t, "TemporalChangeVersion = 'logic:e2e-update-1'")
 		if with != 0 {
 			return fmt.Errorf("%d entities with the new logic", with)
 		}
 		return nil
 	})
-	g.untouched(healTime)
+	g.checkUntouched(healTime)
 	idle.strategy("Always")
 	idle.untilBooted()
 	idle.remove()
 	busy.each(func(m *machine) { m.untilBooted() })
 	busy.halt()
 	busy.each((*machine).remove)
-	g.stopsInGoodOrder()
+	g.stopCleanly()
 }
 
 // load are VMs that start and stop at the same time.
@@ -105,7 +105,7 @@ func (l load) halt() {
 	l.each(func(m *machine) { m.untilStatus("Stopped") })
 }
 
-// cyclesUntil starts and stops them at least once, and until what runs beside that has ended.
+// cyclesUntil starts and stops them at least once, and until the deployment beside it has ended.
 func (l load) cyclesUntil(t *testing.T, ended <-chan error) {
 	t.Helper()
 	for {
@@ -124,13 +124,13 @@ func (l load) cyclesUntil(t *testing.T, ended <-chan error) {
 	}
 }
 
-// nextRelease is an overlay of this release's source with other logic.
+// nextRelease returns an overlay of this release's source with other logic.
 func nextRelease(t *testing.T) string {
 	t.Helper()
 	replace := map[string]string{}
 	for file, by := range map[string]string{
-		"../../workflows/contract/changes.go": "testdata/update/changes.go.txt",
-		"../../workflows/entity/changes.go":   "testdata/update/logic.go.txt",
+		"../../contract/changes.go":         "testdata/update/changes.go.txt",
+		"../../workflows/entity/changes.go": "testdata/update/logic.go.txt",
 	} {
 		from, err := filepath.Abs(file)
 		require.NoError(t, err)
@@ -146,7 +146,7 @@ func nextRelease(t *testing.T) string {
 	return overlay
 }
 
-// deployed deploys this checkout beside the test, with an overlay or without.
+// deployed deploys this checkout in the background, with an overlay or without.
 func deployed(t *testing.T, overlay string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -161,7 +161,7 @@ func deployed(t *testing.T, overlay string) <-chan error {
 	return ended
 }
 
-// countWorkflows counts the running entities of which the query holds.
+// countWorkflows counts the running entities that match the query.
 func countWorkflows(t *testing.T, query string) int64 {
 	t.Helper()
 	answer, err := temporal(t).CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{

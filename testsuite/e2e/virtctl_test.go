@@ -28,7 +28,7 @@ type virtctl struct {
 	namespace string
 }
 
-// command is one call that has not begun. It is ended when it takes too long.
+// command returns one call that has not started. It is killed if it takes too long.
 func (v *virtctl) command(args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	v.t.Cleanup(cancel)
@@ -37,15 +37,15 @@ func (v *virtctl) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// well runs a command that has to succeed, and returns what it says.
-func (v *virtctl) well(args ...string) string {
+// mustRun runs a command, requires that it succeeds, and returns its output.
+func (v *virtctl) mustRun(args ...string) string {
 	v.t.Helper()
 	out, err := v.command(args...).CombinedOutput()
 	require.NoError(v.t, err, "virtctl %s: %s", strings.Join(args, " "), out)
 	return string(out)
 }
 
-// refused runs a command, given as one line, that has to fail with these words, and with an exit code that says so.
+// refused runs a command, given as one line, and requires that it fails with these words and an exit code.
 func (v *virtctl) refused(line, words string) {
 	v.t.Helper()
 	out, err := v.command(strings.Fields(line)...).CombinedOutput()
@@ -53,7 +53,7 @@ func (v *virtctl) refused(line, words string) {
 	require.ErrorAs(v.t, err, &ended, "virtctl %s: %s", line, out)
 	code := 1
 	if strings.HasPrefix(line, "ssh ") {
-		code = 255 // the ssh client's own word that the connection failed; virtctl says 1 of it
+		code = 255 // the ssh client's code for a failed connection; virtctl itself exits with 1
 		require.Contains(v.t, []int{1, code}, ended.ExitCode(), "virtctl %s: %s", line, out)
 	} else {
 		require.Equal(v.t, code, ended.ExitCode(), "virtctl %s: %s", line, out)
@@ -61,33 +61,33 @@ func (v *virtctl) refused(line, words string) {
 	require.Contains(v.t, strings.ReplaceAll(string(out), `\"`, `"`), words, "virtctl %s", line)
 }
 
-// spoken collects what a program says while it runs.
-type spoken struct {
+// output collects the output of a running program.
+type output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (s *spoken) Write(p []byte) (int, error) {
+func (s *output) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.buf.Write(p)
 }
 
-func (s *spoken) String() string {
+func (s *output) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.buf.String()
 }
 
-func (s *spoken) until(t *testing.T, what string) {
+func (s *output) until(t *testing.T, what string) {
 	t.Helper()
 	s.untilAfter(t, 0, what)
 }
 
-// untilAfter heeds only what is said after so many bytes.
-func (s *spoken) untilAfter(t *testing.T, before int, what string) {
+// untilAfter ignores the first bytes of the output.
+func (s *output) untilAfter(t *testing.T, before int, what string) {
 	t.Helper()
-	until(t, time.Minute, fmt.Sprintf("%q is said", what), func() error {
+	until(t, time.Minute, fmt.Sprintf("the output has %q", what), func() error {
 		if said := s.String()[before:]; !strings.Contains(said, what) {
 			return fmt.Errorf("so far: %q", tail(said, 5))
 		}
@@ -95,16 +95,16 @@ func (s *spoken) untilAfter(t *testing.T, before int, what string) {
 	})
 }
 
-// TestVirtctl drives KubeVirt's own command line through everything that virtflow says works, and each command at the
-// wrong time and for what is not there. One guest serves all of it, made by virtctl itself; a second machine never gets
-// a node. (Freezing has no command.)
+// TestVirtctl runs every command of KubeVirt's own command line that virtflow supports, and each command also in a
+// state that does not fit and for objects that do not exist. One guest, which virtctl itself creates, serves all of it;
+// a second machine never gets a node. (Freezing has no command.)
 func TestVirtctl(t *testing.T) {
 	if _, err := exec.LookPath("virtctl"); err != nil {
 		t.Skip("no virtctl on the PATH: make tools builds it")
 	}
 	m := &machine{t: t, namespace: newNamespace(t), name: "ctl", taps: taps()}
 	v := &virtctl{t: t, namespace: m.namespace}
-	version := v.well("version")
+	version := v.mustRun("version")
 	require.Contains(t, version, `Server Version`)
 	require.Contains(t, version, `GitVersion:"v1.9.0+virtflow`)
 
@@ -118,11 +118,11 @@ func TestVirtctl(t *testing.T) {
 	t.Run("unsupported", func(t *testing.T) { (&virtctl{t, m.namespace}).unsupported() })
 	waiting.remove()
 
-	v.well("credentials", "add-ssh-key", "ctl", "--user=root", "--value=ssh-ed25519 AAAA by-virtctl")
-	v.well("start", "ctl")
+	v.mustRun("credentials", "add-ssh-key", "ctl", "--user=root", "--value=ssh-ed25519 AAAA by-virtctl")
+	v.mustRun("start", "ctl")
 	first := m.untilBooted()
-	require.Contains(t, v.well("permitted-devices", "-n", "virtflow"), "Permitted Devices")
-	require.Contains(t, v.well("expand", "--vm", "ctl"), "name: ctl")
+	require.Contains(t, v.mustRun("permitted-devices", "-n", "virtflow"), "Permitted Devices")
+	require.Contains(t, v.mustRun("expand", "--vm", "ctl"), "name: ctl")
 	t.Run("console", m.consoleOf)
 	t.Run("vnc", m.screenOf)
 	t.Run("ssh", m.shellOf)
@@ -131,20 +131,20 @@ func TestVirtctl(t *testing.T) {
 
 	v.refused("start ctl", "VM is already running")
 	v.refused("unpause vm ctl", "VMI is not paused")
-	v.well("pause", "vm", "ctl", "--dry-run")
-	v.well("pause", "vm", "ctl")
+	v.mustRun("pause", "vm", "ctl", "--dry-run")
+	v.mustRun("pause", "vm", "ctl")
 	v.refused("pause vmi ctl", "VMI is already paused")
 	v.refused("soft-reboot ctl", "VMI is paused")
-	m.untilStatus("Paused") // streams go by the status, which is written once the pause is answered
+	m.untilStatus("Paused") // streams depend on the status, which is written after the answer
 	v.refused("port-forward --stdio vmi/ctl 22", "VMI is paused")
-	v.well("unpause", "vmi", "ctl")
+	v.mustRun("unpause", "vmi", "ctl")
 	m.untilStatus("Running")
-	v.well("evacuate-cancel", "vm", "ctl")
-	v.well("soft-reboot", "ctl")
-	v.well("reset", "ctl")
-	v.well("restart", "ctl")
+	v.mustRun("evacuate-cancel", "vm", "ctl")
+	v.mustRun("soft-reboot", "ctl")
+	v.mustRun("reset", "ctl")
+	v.mustRun("restart", "ctl")
 	second := m.untilReplaced(first)
-	v.well("restart", "ctl", "--grace-period=0", "--force")
+	v.mustRun("restart", "ctl", "--grace-period=0", "--force")
 	until(t, bootTime, "another instance takes over", func() error {
 		now, err := m.vmi()
 		if err == nil && now.UID == second.UID {
@@ -152,17 +152,17 @@ func TestVirtctl(t *testing.T) {
 		}
 		return err
 	})
-	v.well("stop", "ctl", "--grace-period=0", "--force")
+	v.mustRun("stop", "ctl", "--grace-period=0", "--force")
 	m.untilStatus("Stopped")
 	v.refused("stop ctl", "VM is not running")
-	v.well("start", "ctl", "--paused")
+	v.mustRun("start", "ctl", "--paused")
 	m.untilStatus("Paused")
-	v.well("stop", "ctl", "--grace-period=0", "--force")
+	v.mustRun("stop", "ctl", "--grace-period=0", "--force")
 	m.untilStatus("Stopped")
 	m.remove()
 }
 
-// madeByVirtctl has virtctl write the manifest, as a user does: virtctl create vm … | kubectl apply -f -
+// madeByVirtctl lets virtctl write the manifest, as a user does: virtctl create vm … | kubectl apply -f -
 func (m *machine) madeByVirtctl(v *virtctl) {
 	m.t.Helper()
 	password := filepath.Join(m.t.TempDir(), "password")
@@ -180,7 +180,7 @@ func (m *machine) madeByVirtctl(v *virtctl) {
 	require.Contains(m.t, err.Error(), "nstancetype")
 }
 
-// notFound tries every command on what is not there.
+// notFound runs every command for an object that does not exist.
 func (v *virtctl) notFound() {
 	const vm, vmi = `virtualmachine.kubevirt.io "missing" not found`,
 		`virtualmachineinstance.kubevirt.io "missing" not found`
@@ -205,7 +205,7 @@ func (v *virtctl) notFound() {
 	}
 }
 
-// wrongState tries every command on a machine that is off, or on an instance that has no node.
+// wrongState runs every command for a machine that is off, or for an instance without node.
 func (v *virtctl) wrongState() {
 	const off, idle = `virtualmachineinstance.kubevirt.io "ctl" not found`, "VMI is not running"
 	for line, words := range map[string]string{
@@ -238,11 +238,11 @@ func (v *virtctl) wrongState() {
 	}
 }
 
-// unsupported tries what cannot be done yet: it is refused by a sentence, never accepted and forgotten.
+// unsupported runs commands that are not supported yet: each is refused with a sentence, never accepted and ignored.
 func (v *virtctl) unsupported() {
 	apply(v.t, "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: disk, namespace: "+v.namespace+
 		"}, spec: {storageClassName: none, accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}}")
-	for line, words := range map[string]string{ // "": it is virtctl that sees that something is not there
+	for line, words := range map[string]string{ // "": virtctl itself finds that something is absent
 		"migrate waiting": "VM is not running",
 		"objectgraph ctl": "ObjectGraph feature gate not enabled",
 		"addvolume ctl --volume-name=disk --persist": "Volumes cannot be plugged into or out of a running " +
@@ -258,14 +258,14 @@ func (v *virtctl) unsupported() {
 	}
 }
 
-// login opens the guest's console and logs in. types writes a line and waits for an answer; leave lets the console go
-// as it is.
+// login opens the guest's console and logs in. types writes a line and waits for an answer; leave closes the console
+// without a change.
 func (m *machine) login(t *testing.T) (types func(line, then string), leave func()) {
 	t.Helper()
 	c := (&virtctl{t, m.namespace}).command("console", m.name)
 	in, err := c.StdinPipe()
 	require.NoError(t, err)
-	var out, said spoken
+	var out, said output
 	c.Stdout, c.Stderr = &out, &said
 	require.NoError(t, c.Start())
 	types = func(line, then string) {
@@ -281,7 +281,7 @@ func (m *machine) login(t *testing.T) (types func(line, then string), leave func
 	types("secret-of-"+m.name+"\n", "# ")
 	return types, func() {
 		t.Helper()
-		_, err := io.WriteString(in, "\x1d") // Ctrl+], by itself: virtctl leaves
+		_, err := io.WriteString(in, "\x1d") // Ctrl+] alone: virtctl leaves
 		require.NoError(t, err)
 		require.NoError(t, c.Wait(), said.String())
 	}
@@ -295,12 +295,12 @@ func (m *machine) consoleOf(t *testing.T) {
 	leave()
 }
 
-// screenOf goes through the handshake of RFB as a viewer does, and takes a picture.
+// screenOf does the RFB handshake as a viewer does, and takes a screenshot.
 func (m *machine) screenOf(t *testing.T) {
 	v := &virtctl{t, m.namespace}
 	port := freePort(t)
 	c := v.command("vnc", m.name, "--proxy-only", "--port", port)
-	var said spoken
+	var said output
 	c.Stdout, c.Stderr = &said, &said
 	require.NoError(t, c.Start())
 	said.until(t, `{"port":`+port+`}`)
@@ -322,7 +322,7 @@ func (m *machine) screenOf(t *testing.T) {
 	require.Equal(t, "RFB 003.008\n", string(read(12)))
 	write([]byte("RFB 003.008\n")...)
 	kinds := read(int(read(1)[0]))
-	require.Contains(t, kinds, byte(1), "no further authentication: who may see the screen is RBAC's")
+	require.Contains(t, kinds, byte(1), "no further authentication: RBAC decides who may see the screen")
 	write(1)
 	require.Zero(t, binary.BigEndian.Uint32(read(4)), "the handshake succeeded")
 	write(1) // shared
@@ -339,10 +339,10 @@ func (m *machine) screenOf(t *testing.T) {
 	require.GreaterOrEqual(t, image.Bounds().Dx(), 640)
 }
 
-// shellOf logs in by way of the ssh client.
+// shellOf logs in with the ssh client.
 func (m *machine) shellOf(t *testing.T) {
 	answer := filepath.Join(t.TempDir(), "answer")
-	require.NoError(t, os.WriteFile(answer, []byte("#!/bin/sh\necho secret-of-"+m.name+"\n"), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(answer, []byte("#!/bin/sh\necho secret-of-"+m.name+"\n"), 0o700))
 	v := &virtctl{t, m.namespace}
 	for _, kind := range []string{"vm/", "vmi/"} {
 		c := v.command("ssh", "root@"+kind+m.name, "-c", "echo $((6*7))-is-it", "-t", "-oStrictHostKeyChecking=no",
@@ -355,18 +355,18 @@ func (m *machine) shellOf(t *testing.T) {
 	v.refused("ssh root@vmi/"+m.name+" -p 81 -c true", "connection refused")
 }
 
-// portsOf reaches the guest's page through a forwarded port, and through a Service.
+// portsOf fetches the guest's page through a forwarded port, and through a Service.
 func (m *machine) portsOf(t *testing.T) {
 	v := &virtctl{t, m.namespace}
 	port := freePort(t)
 	c := v.command("port-forward", "vm/"+m.name, port+":80")
-	var said spoken
+	var said output
 	c.Stdout, c.Stderr = &said, &said
 	require.NoError(t, c.Start())
 	until(t, time.Minute, "the guest's page comes through port "+port, func() error {
 		out, err := page("127.0.0.1:" + port)
 		if err == nil && !strings.Contains(out, "hello from") {
-			err = fmt.Errorf("it says %q (%s)", out, said.String())
+			err = fmt.Errorf("it is %q (%s)", out, said.String())
 		}
 		return err
 	})
@@ -374,10 +374,10 @@ func (m *machine) portsOf(t *testing.T) {
 	require.NoError(t, c.Wait(), said.String())
 	v.refused("port-forward --stdio vmi/"+m.name+" 81", ":81: connect: connection refused")
 
-	require.Contains(t, v.well("expose", "vm", m.name, "--name", "page", "--port", "8080", "--target-port", "80"),
+	require.Contains(t, v.mustRun("expose", "vm", m.name, "--name", "page", "--port", "8080", "--target-port", "80"),
 		"Service page successfully created for vm ctl")
 	v.refused("expose vmi "+m.name+" --name page --port 22", `services "page" already exists`)
-	require.Contains(t, m.fromPod("ask", get("page", 8080, "/")), "hello from")
+	require.Contains(t, m.fromPod("ask", fetchCommand("page", 8080, "/")), "hello from")
 }
 
 func page(address string) (string, error) {
@@ -406,7 +406,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// agentOf asks the guest's agent.
+// agentOf calls the guest's agent.
 func (m *machine) agentOf(t *testing.T) {
 	v := &virtctl{t, m.namespace}
 	until(t, bootTime, "the guest's agent is connected", func() error {
@@ -416,11 +416,11 @@ func (m *machine) agentOf(t *testing.T) {
 		}
 		return nil
 	})
-	require.Contains(t, v.well("guestosinfo", m.name), `"id": "virtflow-guest"`)
-	require.Contains(t, v.well("userlist", m.name), `"items": [`)
-	require.Contains(t, v.well("fslist", m.name), `"items": [`)
+	require.Contains(t, v.mustRun("guestosinfo", m.name), `"id": "virtflow-guest"`)
+	require.Contains(t, v.mustRun("userlist", m.name), `"items": [`)
+	require.Contains(t, v.mustRun("fslist", m.name), `"items": [`)
 	until(t, time.Minute, "the agent has set the key of virtctl credentials", func() error {
-		out, err := m.tryInGuestBy("cat /root/.ssh/authorized_keys")
+		out, err := m.tryByAgent("cat /root/.ssh/authorized_keys")
 		if err == nil && !strings.Contains(out, "by-virtctl") {
 			err = fmt.Errorf("the guest has %q", out)
 		}

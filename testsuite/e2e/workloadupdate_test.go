@@ -13,22 +13,22 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/testsuite/turns"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // newerLauncher is the deployed launcher under another name: every node has the newest images as "dev".
 const newerLauncher = "localhost/virtflow/launcher:dev"
 
-// TestWorkloadUpdate brings a new launcher image to three running guests, one after the other. Until somebody lets it
-// go on, it moves nobody. The way back is by eviction.
+// TestWorkloadUpdate brings a new launcher image to three running guests, one after the other. It starts no migration
+// while it is held. The way back is by eviction.
 func TestWorkloadUpdate(t *testing.T) {
-	turns.Take(t, 7)
+	suite.TakeTurn(t, 7)
 	untilHealthy(t)
 	first := launcherImage(t)
 	require.NotEqual(t, newerLauncher, first)
 	t.Cleanup(func() {
-		launchAll(t, first)
+		setLauncherImages(t, first)
 		untilHealthy(t)
 	})
 	strategy := func(updates, limit string) {
@@ -49,16 +49,16 @@ func TestWorkloadUpdate(t *testing.T) {
 		require.Equal(t, first, guests[name].Status.LauncherContainerImageVersion)
 	}
 	one := machines[names[0]]
-	one.counts()
+	one.startCounting()
 	counted := one.counted(one.pod())
 	require.NotEmpty(t, counted)
 
-	launchAll(t, newerLauncher)
+	setLauncherImages(t, newerLauncher)
 	until(t, 3*time.Minute, "the workload update has begun", func() error {
 		var state struct {
 			Guests []contract.Movable `json:"guests"`
 		}
-		if err := queried(contract.WorkloadUpdateID, contract.QueryState, &state); err != nil {
+		if err := tryQuery(contract.WorkloadUpdateID, contract.QueryState, &state); err != nil {
 			return err
 		}
 		if len(state.Guests) < len(names) {
@@ -88,12 +88,12 @@ func TestWorkloadUpdate(t *testing.T) {
 	}
 	require.Equal(t, newerLauncher, one.kubectl("get", "pod", one.onePod(), "-o",
 		`jsonpath={.spec.containers[?(@.name=="compute")].image}`))
-	until(t, time.Minute, "the guest counts on in its new launcher", func() error {
+	until(t, time.Minute, "the guest continues to count in its new launcher", func() error {
 		here := one.counted(one.onePod())
 		if len(here) == 0 {
 			return fmt.Errorf("it has counted nothing yet")
 		}
-		require.Greater(t, here[0], counted[len(counted)-1], "it has begun anew")
+		require.Greater(t, here[0], counted[len(counted)-1], "it has started to count again")
 		return nil
 	})
 
@@ -111,10 +111,11 @@ func TestWorkloadUpdate(t *testing.T) {
 		ended = reached(t, m, kubevirt.MigrationSucceeded)
 	}
 
-	// Those that are not to be moved are evicted, two at a time, and their VMs start others in the launcher of before.
+	// Guests that must not migrate are evicted, two at a time, and their VMs start new instances in the previous
+	// launcher.
 	strategy(`{"workloadUpdateMethods":["Evict"],"batchEvictionSize":2,"batchEvictionInterval":"5s"}`, "1")
-	launchAll(t, first)
-	until(t, 3*migrationTime, "every VM has another instance in the launcher of before", func() error {
+	setLauncherImages(t, first)
+	until(t, 3*migrationTime, "every VM has another instance in the previous launcher", func() error {
 		for _, name := range names {
 			vmi, err := machines[name].vmi()
 			if err != nil {
@@ -145,7 +146,7 @@ func updated(t *testing.T) (result contract.WorkloadUpdateResult) {
 	return result
 }
 
-// reached is when a migration came to a phase.
+// reached returns when a migration came to a phase.
 func reached(
 	t *testing.T, m kubevirt.VirtualMachineInstanceMigration, phase kubevirt.VirtualMachineInstanceMigrationPhase,
 ) time.Time {
@@ -159,7 +160,7 @@ func reached(
 	return time.Time{}
 }
 
-// launcherImage is the image that new launchers get.
+// launcherImage returns the image of new launchers.
 func launcherImage(t *testing.T) string {
 	t.Helper()
 	flag := kubectl(t, "-n", "virtflow", "get", "deployment", "virtflow-control-worker", "-o",
@@ -169,26 +170,26 @@ func launcherImage(t *testing.T) string {
 	return image
 }
 
-// launchAll tells every process, the one that makes pods first, and waits for it.
-func launchAll(t *testing.T, image string) {
+// setLauncherImages configures every process, the one that creates pods first, and waits for it.
+func setLauncherImages(t *testing.T, image string) {
 	t.Helper()
-	launch(t, "control-worker", image)
+	setLauncherImage(t, "control-worker", image)
 	kubectl(t, "-n", "virtflow", "rollout", "status", "deployment/virtflow-control-worker", "--timeout=3m")
-	launch(t, "crdwatch", image)
+	setLauncherImage(t, "crdwatch", image)
 }
 
-// launch tells a process which image new launchers get. It is replaced by another one that knows.
-func launch(t *testing.T, process, image string) {
+// setLauncherImage configures the image of new launchers in a process, which is replaced by another one.
+func setLauncherImage(t *testing.T, process, image string) {
 	t.Helper()
 	kubectl(t, "-n", "virtflow", "patch", "deployment/virtflow-"+process, "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/template/spec/containers/0/args/0","value":"--launcher-image=`+image+`"}]`)
 }
 
-// untilOutdated waits until those instances of a namespace are labelled as outdated, and the KubeVirt object says how
-// many there are.
+// untilOutdated waits until those instances of a namespace are labelled as outdated, and the KubeVirt object's status
+// has their number.
 func untilOutdated(t *testing.T, namespace string, names []string, count string) {
 	t.Helper()
-	until(t, time.Minute, "it shows who is outdated", func() error {
+	until(t, time.Minute, "outdated instances are labelled", func() error {
 		marked, err := try("-n", namespace, "get", "vmi", "-l", contract.LabelOutdatedImage, "-o",
 			"jsonpath={.items[*].metadata.name}")
 		if err != nil {
@@ -200,7 +201,7 @@ func untilOutdated(t *testing.T, namespace string, names []string, count string)
 			return err
 		}
 		if !slices.Equal(strings.Fields(marked), names) || said != count {
-			return fmt.Errorf("%s are labelled, and the KubeVirt object says %s", marked, said)
+			return fmt.Errorf("%s are labelled, and the KubeVirt object's status has %s", marked, said)
 		}
 		return nil
 	})

@@ -1,3 +1,3 @@
-// Package environment makes Temporal's environment for tests of workflows, whose clock is played, with a limit in real
-// time that no busy machine meets.
+// Package environment returns Temporal's test environment, with virtual time and with a limit in real time that a busy
+// machine does not reach.
 package environment

@@ -7,11 +7,11 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// Limit is for how long, in real time, nothing may happen in a test, where the SDK allows three seconds: only a
-// workflow that waits for ever meets it.
+// Limit is for how long, in real time, nothing may happen in a test; the SDK's default is three seconds. Only a
+// workflow that waits for ever reaches it.
 const Limit = time.Minute
 
-// New is an environment. Each setUp may set the logger, the metrics and the like of the suite that it is made of.
+// New returns an environment. Each setUp may set the logger, the metrics and the like of its suite.
 func New(setUp ...func(*testsuite.WorkflowTestSuite)) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	for _, f := range setUp {
@@ -19,7 +19,7 @@ func New(setUp ...func(*testsuite.WorkflowTestSuite)) *testsuite.TestWorkflowEnv
 	}
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(Limit)
-	// A second without the processor is no deadlock, either.
+	// A second without the processor is not a deadlock either.
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: Limit})
 	return env
 }

@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// Each calls do with every event of each workflow, open or closed, that a visibility query finds in a Temporal
-// namespace, one workflow after the other. Visibility follows a moment later: a workflow that has just started may be
+// Each calls do with every event of each workflow, open or closed, that matches a visibility query in a Temporal
+// namespace, one workflow after the other. Visibility has a short delay: a workflow that has just started may be
 // missing.
 func Each(
 	ctx context.Context, c client.Client, namespace, query string,
@@ -42,13 +42,13 @@ func Each(
 	}
 }
 
-// Count is how often something was recorded.
+// Count counts events.
 type Count struct {
 	Events      int `json:"events"`
 	Tasks       int `json:"tasks"`       // workflow tasks that were completed
 	FailedTasks int `json:"failedTasks"` // workflow tasks that failed, or timed out after they had begun
-	// ScheduleToStartTimeouts is how many tasks waited for too long in a worker's sticky queue, and then in the queue
-	// of all workers. Nothing of them had been done.
+	// ScheduleToStartTimeouts is how many tasks timed out in a worker's sticky queue, and then went to the queue of all
+	// workers. None of them had been started.
 	ScheduleToStartTimeouts int `json:"scheduleToStartTimeouts,omitempty"`
 	Signals                 int `json:"signals"`
 }

@@ -29,7 +29,7 @@ func asked(token string) any {
 	})
 }
 
-// events is the history of a workflow, at the end of which reading may fail.
+// events mocks the history of a workflow, after which reading may fail.
 func events(c *mocks.Client, id string, fails error, types ...enums.EventType) {
 	it := &mocks.HistoryEventIterator{}
 	for _, of := range types {
@@ -44,7 +44,7 @@ func events(c *mocks.Client, id string, fails error, types ...enums.EventType) {
 	c.On("GetWorkflowHistory", mock.Anything, id, "run", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(it)
 }
 
-func TestAllPagesAreCounted(t *testing.T) {
+func TestCountsAllPages(t *testing.T) {
 	c := &mocks.Client{}
 	c.On("ListWorkflow", mock.Anything, asked("")).Return(page("more", "a", "b"), nil).Once()
 	c.On("ListWorkflow", mock.Anything, asked("more")).Return(page("", "c"), nil).Once()
@@ -74,7 +74,7 @@ func TestAllPagesAreCounted(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRead(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	away, none := errors.New("away"), func(*common.WorkflowExecution, *history.HistoryEvent) {}
 	c := &mocks.Client{}
 	c.On("ListWorkflow", mock.Anything, asked("")).Return(nil, away).Once()

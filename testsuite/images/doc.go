@@ -1,2 +1,2 @@
-// Package images builds the project's images, and unpacks them for tests that want what is in them.
+// Package images builds the project's images, and unpacks them for tests that need their contents.
 package images

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Unpack builds those of the images that are not in the cache, and lays each one's root file system, with its owners,
-// into a folder of its name in dir. It needs root.
+// Unpack builds the images that are not in the cache, and unpacks each one's root file system, with its owners, into a
+// folder of its name in dir. It needs root.
 func Unpack(dir string, names ...string) (roots map[string]string, err error) {
 	cmd := exec.Command("go", "run", "-trimpath", "-buildvcs=false", "github.com/virtflow/virtflow/deploy/images",
 		"build", "--only", strings.Join(names, ","))
@@ -23,8 +23,8 @@ func Unpack(dir string, names ...string) (roots map[string]string, err error) {
 	}
 	roots = map[string]string{}
 	for line := range strings.Lines(string(built)) {
-		fields := strings.Fields(line) // NAME TAG PATH
-		if len(fields) != 3 {
+		fields := strings.Fields(line) // NAME TAG PATH DIGEST
+		if len(fields) != 4 {
 			return nil, fmt.Errorf("building the images said %q", line)
 		}
 		roots[fields[0]] = filepath.Join(dir, fields[0])
@@ -35,7 +35,7 @@ func Unpack(dir string, names ...string) (roots map[string]string, err error) {
 	return roots, nil
 }
 
-// unpack lays an archive's layers one over the other.
+// unpack extracts an archive's layers one over the other.
 func unpack(archive, root string) error {
 	manifest, err := exec.Command("tar", "-xOf", archive, "manifest.json").Output()
 	if err != nil {
@@ -48,7 +48,7 @@ func unpack(archive, root string) error {
 	if len(parts) != 1 {
 		return fmt.Errorf("its manifest has %d parts", len(parts))
 	}
-	if err := os.Mkdir(root, 0o755); err != nil { //nolint:gosec // a launcher is another user
+	if err := os.Mkdir(root, 0o755); err != nil { // a launcher is another user
 		return err
 	}
 	for _, layer := range parts[0].Layers {

@@ -9,31 +9,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// concernsCollector says that a write may give the collector something to do.
+// concernsCollector reports whether a write may require work of the collector.
 func concernsCollector(e entry) bool {
 	return e.change == Deleted || e.new.meta.DeletionTimestamp != nil ||
 		len(e.new.meta.OwnerReferences) > 0 &&
 			(e.old == nil || !reflect.DeepEqual(e.old.meta.OwnerReferences, e.new.meta.OwnerReferences))
 }
 
-// Collect does what the garbage collector and the namespace controller would do, until they have nothing more to do,
-// and reports whether that changed anything.
+// Collect does the work of the garbage collector and the namespace controller until none is left, and reports whether
+// anything has changed.
 func (s *Server) Collect() bool {
 	s.mu.Lock()
 	changed := s.collect()
 	s.mu.Unlock()
-	s.tell()
+	s.notify()
 	return changed
 }
 
-// collect runs under the lock.
+// collect reports whether anything has changed, as Collect. The lock is held.
 func (s *Server) collect() bool {
 	before := s.store.version
 	for {
 		at := s.store.version
 		for _, o := range s.store.everything() {
 			if s.store.objects[o.kind.Resource][o.key()] != o {
-				continue // changed in this round: the next one looks at it
+				continue // changed in this round: the next round handles it
 			}
 			if o.kind.Resource == "namespaces" {
 				s.empty(o)
@@ -48,7 +48,7 @@ func (s *Server) collect() bool {
 	}
 }
 
-// empty deletes what a terminating namespace holds, pods before all else, and the namespace when it holds nothing.
+// empty deletes the contents of a terminating namespace, pods first, and then the namespace itself.
 func (s *Server) empty(ns *object) {
 	if ns.meta.DeletionTimestamp == nil {
 		return
@@ -70,11 +70,11 @@ func (s *Server) empty(ns *object) {
 	}
 }
 
-func deletingDependents(o *object) bool {
+func isDeletingDependents(o *object) bool {
 	return o.meta.DeletionTimestamp != nil && slices.Contains(o.meta.Finalizers, metav1.FinalizerDeleteDependents)
 }
 
-// attend does for one object what the garbage collector does.
+// attend does the garbage collector's work for one object.
 func (s *Server) attend(o *object) {
 	switch {
 	case o.meta.DeletionTimestamp != nil && slices.Contains(o.meta.Finalizers, metav1.FinalizerOrphanDependents):
@@ -83,8 +83,8 @@ func (s *Server) attend(o *object) {
 		}
 		s.dropFinalizer(o, metav1.FinalizerOrphanDependents)
 		return
-	case deletingDependents(o):
-		if !slices.ContainsFunc(s.dependents(o), func(d *object) bool { return blocks(d, o.meta.UID) }) {
+	case isDeletingDependents(o):
+		if !slices.ContainsFunc(s.dependents(o), func(d *object) bool { return isBlocking(d, o.meta.UID) }) {
 			s.dropFinalizer(o, metav1.FinalizerDeleteDependents)
 		}
 		return
@@ -97,7 +97,7 @@ func (s *Server) attend(o *object) {
 		switch owner := s.owner(o, ref); {
 		case owner == nil:
 			dangling = append(dangling, ref.UID)
-		case deletingDependents(owner):
+		case isDeletingDependents(owner):
 			waiting = append(waiting, ref.UID)
 		default:
 			solid = true
@@ -122,14 +122,14 @@ func (s *Server) attend(o *object) {
 			Preconditions: metav1.NewUIDPreconditions(string(o.meta.UID))})
 }
 
-func blocks(dependent *object, owner types.UID) bool {
+func isBlocking(dependent *object, owner types.UID) bool {
 	return slices.ContainsFunc(dependent.meta.OwnerReferences, func(r metav1.OwnerReference) bool {
 		return r.UID == owner && r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion
 	})
 }
 
-// owner is the object that a reference names, in the dependent's namespace or outside all; nil where it is gone, or
-// another one by now. A kind that the server does not serve counts as there.
+// owner returns the object that a reference names, in the dependent's namespace or cluster-wide; nil if it is gone or
+// has another UID. An object of a kind that the server does not serve counts as present.
 func (s *Server) owner(dependent *object, ref metav1.OwnerReference) *object {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Server) dependents(owner *object) []*object {
 	return out
 }
 
-// disown takes references to owners off an object.
+// disown removes references to owners from an object.
 func (s *Server) disown(o *object, owners ...types.UID) {
 	s.rewrite(o, func(m *metav1.ObjectMeta) {
 		m.OwnerReferences = slices.DeleteFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool {

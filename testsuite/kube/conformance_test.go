@@ -15,12 +15,12 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube/conformance"
 )
 
-// TestConformance: the server in memory passes what the end-to-end tests ask of a real one.
+// TestConformance: the server in memory passes the cases that the end-to-end tests run against a real one.
 func TestConformance(t *testing.T) {
 	conformance.Run(t, kube.New(kube.Options{CustomGroup: conformance.Group}).Config(), "fake")
 }
 
-// TestOverHTTP: other processes reach it by a listener, and speak protobuf where nobody tells them otherwise.
+// TestOverHTTP: other processes reach the server by a listener, and use protobuf unless they are configured otherwise.
 func TestOverHTTP(t *testing.T) {
 	web := httptest.NewServer(kube.New(kube.Options{}))
 	defer web.Close()

@@ -55,7 +55,7 @@ func (s *Server) create(st *store, q query) (any, error) {
 	return st.write(nil, o), nil
 }
 
-// prepare gives a new object what the server decides.
+// prepare sets what the server decides for a new object.
 func (o *object) prepare(now metav1.Time) {
 	m := &o.meta
 	m.CreationTimestamp, m.DeletionTimestamp, m.DeletionGracePeriodSeconds = now, nil, nil
@@ -80,7 +80,7 @@ func (o *object) prepare(now metav1.Time) {
 	}
 }
 
-// checkNew is what holds for the metadata of every new object.
+// checkNew validates the metadata of a new object.
 func checkNew(o *object) field.ErrorList {
 	name := validation.NameIsDNSSubdomain
 	if o.kind.Resource == "namespaces" {
@@ -95,7 +95,7 @@ func checkNew(o *object) field.ErrorList {
 	return errs
 }
 
-// checkFinalizers: those of core kinds must name a domain.
+// checkFinalizers validates finalizers: those of core kinds must have a domain.
 func checkFinalizers(o *object) field.ErrorList {
 	var errs field.ErrorList
 	for i, f := range o.meta.Finalizers {
@@ -108,7 +108,7 @@ func checkFinalizers(o *object) field.ErrorList {
 	return errs
 }
 
-// generate makes a name that is free: the real server tries again too.
+// generate returns a free name: the real server tries again, too.
 func (s *Server) generate(st *store, o *object) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	for n := st.version; ; n++ {
@@ -123,7 +123,7 @@ func (s *Server) generate(st *store, o *object) string {
 	}
 }
 
-// admitNamespace refuses what is to be made in a namespace that is not there, or on its way out.
+// admitNamespace refuses a new object in a namespace that does not exist, or is terminating.
 func (s *Server) admitNamespace(st *store, q query, o *object) error {
 	if !q.kind.namespaced {
 		return nil
@@ -152,7 +152,7 @@ func (s *Server) addNamespace(name string) {
 	s.store.write(nil, o)
 }
 
-// preparePod gives a pod the defaults that virtflow reads.
+// preparePod sets the defaults of a pod that virtflow reads.
 func preparePod(o *object) {
 	typed := &corev1.Pod{}
 	o.into(typed)
@@ -180,7 +180,7 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// qos is the pod's quality of service by the requests and limits of its containers.
+// qos returns the pod's quality of service, from the requests and limits of its containers.
 func qos(pod *corev1.Pod) corev1.PodQOSClass {
 	any, all := false, true
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -201,7 +201,7 @@ func qos(pod *corev1.Pod) corev1.PodQOSClass {
 	}
 }
 
-// prepareSecret moves what is written as text to the data.
+// prepareSecret moves stringData to data.
 func prepareSecret(o *object) {
 	plain, _ := o.content["stringData"].(map[string]any)
 	delete(o.content, "stringData")

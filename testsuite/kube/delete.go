@@ -11,7 +11,7 @@ import (
 )
 
 // delete follows the real server's generic registry: preconditions, the grace period of pods, finalizers for the
-// propagation policy; then the object is gone, or marked.
+// propagation policy. Then the object is removed or marked.
 func (s *Server) delete(st *store, q query, old *object) (any, error) {
 	options, err := q.deleteOptions()
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Server) remove(st *store, old *object, options *metav1.DeleteOptions) (
 				UID: old.meta.UID},
 		}, nil
 	}
-	if same(old, next) {
+	if isSame(old, next) {
 		return old, nil
 	}
 	return st.write(old, next), nil
@@ -81,16 +81,16 @@ func precondition(o *object, c *metav1.Preconditions) error {
 		return nil
 	case c.UID != nil && *c.UID != o.meta.UID:
 		return apierrors.NewConflict(o.kind.GroupResource(), o.meta.Name, fmt.Errorf(
-			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *c.UID, o.meta.UID)) //nolint:staticcheck // the server's words
+			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *c.UID, o.meta.UID))
 	case c.ResourceVersion != nil && *c.ResourceVersion != o.meta.ResourceVersion:
 		return apierrors.NewConflict(o.kind.GroupResource(), o.meta.Name, fmt.Errorf(
-			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *c.ResourceVersion, o.meta.ResourceVersion)) //nolint:staticcheck // the server's words
+			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *c.ResourceVersion, o.meta.ResourceVersion))
 	default:
 		return nil
 	}
 }
 
-// markGraceful begins or shortens a pod's graceful deletion. Pending: it is under way already, and this request adds
+// markGraceful begins or shortens a pod's graceful deletion. Pending: it is under way already, and this request changes
 // nothing.
 func markGraceful(pod *object, options *metav1.DeleteOptions, now time.Time) (graceful, pending bool) {
 	m := &pod.meta
@@ -118,7 +118,7 @@ func markGraceful(pod *object, options *metav1.DeleteOptions, now time.Time) (gr
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// gracePeriod is how long the kubelet gets: nothing where no kubelet has the pod, or where it has ended.
+// gracePeriod returns the time that the kubelet gets: none for a pod without node, or one that has ended.
 func gracePeriod(pod *object, options *metav1.DeleteOptions) int64 {
 	period := int64(0)
 	spec, _ := pod.content["spec"].(map[string]any)
@@ -138,7 +138,7 @@ func gracePeriod(pod *object, options *metav1.DeleteOptions) int64 {
 	return period
 }
 
-// markDeleting marks an object that only finalizers keep.
+// markDeleting marks an object that finalizers keep.
 func markDeleting(o *object, now time.Time) {
 	m := &o.meta
 	if m.DeletionTimestamp == nil && m.Generation > 0 {
@@ -151,8 +151,8 @@ func markDeleting(o *object, now time.Time) {
 	m.DeletionGracePeriodSeconds = new(int64)
 }
 
-// policyFinalizers are the finalizers with those for the garbage collector that the propagation policy asks for.
-// Without a policy, what is there stays.
+// policyFinalizers returns the finalizers with those for the garbage collector that the propagation policy needs.
+// Without a policy the present ones stay.
 func policyFinalizers(old []string, options *metav1.DeleteOptions) []string {
 	orphan, foreground := slices.Contains(old, metav1.FinalizerOrphanDependents),
 		slices.Contains(old, metav1.FinalizerDeleteDependents)
@@ -204,7 +204,7 @@ func (s *Server) deleteAll(st *store, q query) (any, error) {
 		nil
 }
 
-// terminate marks a namespace: the collector empties and removes it.
+// terminate marks a namespace, which the collector empties and removes.
 func (s *Server) terminate(st *store, old, next *object, now time.Time) *object {
 	if old.meta.DeletionTimestamp != nil {
 		return old

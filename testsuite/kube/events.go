@@ -8,10 +8,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Record writes events at once, where the control worker has a queue: a goroutine would make each run of a test another
-// one.
+// Record returns a recorder that writes events at once. The control worker's has a queue, whose goroutine would make
+// the order of a test's calls vary.
 func Record(clients kubernetes.Interface) func(*corev1.Event) {
 	return func(e *corev1.Event) {
-		_, _ = clients.CoreV1().Events(e.Namespace).Create(context.Background(), e, metav1.CreateOptions{}) //nolint:errcheck // it may be lost, or be there
+		_, _ = clients.CoreV1().Events(e.Namespace).Create(context.Background(), e, metav1.CreateOptions{})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// object is one version of an object. Nothing in it is altered once it is stored; then it is also encoded.
+// object is one version of an object. It is encoded when it is stored, and is not altered from then on.
 type object struct {
 	kind    *kind
 	meta    metav1.ObjectMeta
@@ -23,7 +23,7 @@ func (o *object) key() string { return key(o.meta.Namespace, o.meta.Name) }
 
 func key(namespace, name string) string { return namespace + "/" + name }
 
-// decode reads the body of a request, or the outcome of a patch. Core kinds are read by their Go types, as the real
+// decode reads the body of a request, or the result of a patch. Core kinds are decoded with their Go types, as the real
 // server does.
 func decode(k *kind, body []byte) (*object, error) {
 	if !k.custom {
@@ -58,7 +58,7 @@ func decode(k *kind, body []byte) (*object, error) {
 	return &object{kind: k, meta: head.Metadata, content: content}, nil
 }
 
-// with is a copy with another content of one field; nil removes it.
+// with returns a copy with another content of one field; nil removes it.
 func (o *object) with(field string, value any) *object {
 	out := o.clone()
 	out.content = maps.Clone(o.content)
@@ -70,12 +70,12 @@ func (o *object) with(field string, value any) *object {
 	return out
 }
 
-// clone has metadata and fields of its own; what the fields hold is shared.
+// clone copies metadata and the map of fields; the fields' contents are shared.
 func (o *object) clone() *object {
 	return &object{kind: o.kind, meta: *o.meta.DeepCopy(), content: maps.Clone(o.content)}
 }
 
-// encode is the object as clients see it.
+// encode returns the object as JSON.
 func (o *object) encode() []byte {
 	if o.encoded != nil {
 		return o.encoded
@@ -93,7 +93,7 @@ func (o *object) encode() []byte {
 	return b
 }
 
-// typed is a copy as Go type.
+// typed returns a copy as Go type.
 func (o *object) typed() runtime.Object {
 	out := o.kind.empty()
 	o.into(out)
@@ -106,8 +106,8 @@ func (o *object) into(out runtime.Object) {
 	}
 }
 
-// same says that two versions differ in nothing that is stored.
-func same(a, b *object) bool {
+// isSame reports whether two versions do not differ in anything that is stored.
+func isSame(a, b *object) bool {
 	x, y := a.clone(), b.clone()
 	y.meta.ResourceVersion = x.meta.ResourceVersion
 	return bytes.Equal(x.encode(), y.encode())

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// query is a request by what it means.
+// query is a decoded request.
 type query struct {
 	kind        *kind
 	verb        string
@@ -29,7 +29,7 @@ type query struct {
 // maxBody is the real server's limit for a request, in bytes.
 const maxBody = 3 << 20
 
-// parse takes a request apart: /api/v1/… or /apis/<group>/<version>/….
+// parse decodes a request: /api/v1/… or /apis/<group>/<version>/….
 func (s *Server) parse(r *http.Request) (query, error) {
 	q := query{parameters: r.URL.Query(), contentType: r.Header.Get("Content-Type")}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -51,7 +51,7 @@ func (s *Server) parse(r *http.Request) (query, error) {
 	if q.kind == nil || q.kind.Group != group || len(parts) > 3 || !q.kind.namespaced && q.namespace != "" {
 		return q, unknown
 	}
-	if s.undefined(q.kind) {
+	if s.isUndefined(q.kind) {
 		return q, unknown
 	}
 	if len(parts) > 1 {
@@ -83,8 +83,8 @@ func (s *Server) parse(r *http.Request) (query, error) {
 	return q, nil
 }
 
-// fromProtobuf makes JSON of a body that a client sent as it does unless it is told otherwise. Answers are always JSON,
-// which such clients accept.
+// fromProtobuf converts a body to JSON, because clients send protobuf unless they are configured otherwise. Answers are
+// always JSON, which such clients accept.
 func (q *query) fromProtobuf() error {
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(q.body, nil, nil)
 	if err != nil {
@@ -129,8 +129,8 @@ func (q query) request(r *http.Request) Request {
 
 func (q query) notFound() error { return apierrors.NewNotFound(q.kind.GroupResource(), q.name) }
 
-// undefined says that a resource is not served, as its definition is not there.
-func (s *Server) undefined(k *kind) bool {
+// isUndefined reports whether a resource is not served because its definition does not exist.
+func (s *Server) isUndefined(k *kind) bool {
 	if !s.options.NoImporter || k.Resource != "datavolumes" {
 		return false
 	}

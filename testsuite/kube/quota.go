@@ -7,8 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// admitQuota refuses a pod where a ResourceQuota of its namespace has room for no more pods. Other resources are not
-// counted.
+// admitQuota refuses a pod that exceeds a ResourceQuota of its namespace. Other resources are not counted.
 func (s *Server) admitQuota(st *store, q query, o *object) error {
 	if q.kind.Resource != "pods" {
 		return nil

@@ -30,7 +30,7 @@ func kindOf[T any, P Pointer[T]](s *Server) *kind {
 	panic(fmt.Sprintf("no resource has objects of type %s", reflect.TypeFor[T]()))
 }
 
-// Get is a copy of one object, nil where there is none. Namespace is "" for nodes and namespaces:
+// Get returns a copy of one object, or nil. Namespace is "" for nodes and namespaces:
 //
 //	pod := kube.Get[corev1.Pod](s, "default", "web")
 func Get[T any, P Pointer[T]](s *Server, namespace, name string) P {
@@ -45,7 +45,7 @@ func Get[T any, P Pointer[T]](s *Server, namespace, name string) P {
 	return out
 }
 
-// List is copies of all objects of a type in a namespace, or ("") in all, ordered by namespace and name.
+// List returns copies of all objects of a type in a namespace ("": in all), ordered by namespace and name.
 func List[T any, P Pointer[T]](s *Server, namespace string) []P {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +58,8 @@ func List[T any, P Pointer[T]](s *Server, namespace string) []P {
 	return out
 }
 
-// Put creates an object as a client would, and returns it as it is stored then. Like Edit and Remove it goes past
-// Intercept and Calls.
+// Put creates an object as a client would, and returns it as stored. Like Edit and Remove it bypasses Intercept and
+// Calls.
 func Put[T any, P Pointer[T]](s *Server, object P) (P, error) {
 	m, err := meta.Accessor(object)
 	if err != nil {
@@ -77,8 +77,8 @@ func Put[T any, P Pointer[T]](s *Server, object P) (P, error) {
 	return result[T, P](s.do(q))
 }
 
-// Edit reads an object, lets change alter it, and writes the difference (to a subresource where that is not "") with
-// the lock of what was read; errors are the API server's. It is for the tests' own kubelets and users.
+// Edit reads an object, lets change alter it, and writes the difference (to a subresource unless that is "") with the
+// read resourceVersion as its lock; errors are the API server's. It is for the tests' own kubelets and users.
 func Edit[T any, P Pointer[T]](s *Server, namespace, name, subresource string, change func(P)) (P, error) {
 	k := kindOf[T, P](s)
 	q := query{kind: k, verb: "patch", namespace: namespace, name: name, subresource: subresource,
@@ -130,7 +130,7 @@ func Remove[T any, P Pointer[T]](s *Server, namespace, name string, grace *int64
 	return remove[T, P](s, namespace, name, metav1.DeleteOptions{GracePeriodSeconds: grace})
 }
 
-// Orphan deletes an object and leaves its dependents alone, as kubectl delete --cascade=orphan does.
+// Orphan deletes an object and orphans its dependents, as kubectl delete --cascade=orphan does.
 func Orphan[T any, P Pointer[T]](s *Server, namespace, name string) error {
 	policy := metav1.DeletePropagationOrphan
 	return remove[T, P](s, namespace, name, metav1.DeleteOptions{PropagationPolicy: &policy})
@@ -156,7 +156,7 @@ func remove[T any, P Pointer[T]](s *Server, namespace, name string, options meta
 	return err
 }
 
-// Bind puts a pod on a node, as the scheduler does.
+// Bind binds a pod to a node, as the scheduler does.
 func Bind(s *Server, namespace, pod, node string) error {
 	body, err := json.Marshal(corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
 	if err != nil {
@@ -167,7 +167,7 @@ func Bind(s *Server, namespace, pod, node string) error {
 	return err
 }
 
-// Ready says that the condition Ready of an instance is True.
+// Ready reports whether the condition Ready of an instance is True.
 func Ready(vmi *kubevirt.VirtualMachineInstance) bool {
 	for _, c := range vmi.Status.Conditions {
 		if c.Type == kubevirt.VirtualMachineInstanceReady {
@@ -177,7 +177,7 @@ func Ready(vmi *kubevirt.VirtualMachineInstance) bool {
 	return false
 }
 
-// Objects are all objects there are, as typed copies.
+// Objects returns typed copies of all objects.
 func Objects(s *Server) []metav1.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,8 +190,8 @@ func Objects(s *Server) []metav1.Object {
 	return out
 }
 
-// Names are all objects there are, as "resource/namespace/name" or "resource/name", sorted. Events and namespaces are
-// left out.
+// Names returns the names of all objects, as "resource/namespace/name" or "resource/name", sorted, without events and
+// namespaces.
 func (s *Server) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

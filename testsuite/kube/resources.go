@@ -17,21 +17,21 @@ type kind struct {
 	schema.GroupVersionResource
 	name       string // as in objects: Pod
 	namespaced bool
-	// custom: defined by a CRD. Its objects are kept as they are written, and take no strategic merge patch.
+	// custom: defined by a CRD. Its objects are stored as written, and refuse strategic merge patches.
 	custom bool
-	// foreign: its definition is another project's. Its objects are kept whole.
+	// foreign: its definition belongs to another project. Its objects are stored without pruning.
 	foreign bool
-	// status: there is a status subresource, and the main resource leaves the status alone.
+	// status: there is a status subresource, and the main resource ignores the status.
 	status bool
 	scale  bool
 	// generation counts changes of the specification (of everything but metadata, where a custom resource has no status
 	// subresource).
 	generation bool
-	// unconditional: an update may leave the resourceVersion out.
+	// unconditional: an update may omit the resourceVersion.
 	unconditional bool
 	// graceful: a deletion waits for the kubelet.
 	graceful bool
-	// uncollected: the garbage collector knows nothing of it.
+	// uncollected: the garbage collector does not know it.
 	uncollected bool
 	empty       func() runtime.Object
 }
@@ -54,7 +54,7 @@ func custom(resource, name string, status bool, empty func() runtime.Object) kin
 	}
 }
 
-// kinds is everything that the server serves, by resource.
+// kinds returns all resources that the server serves, by name.
 func kinds() map[string]*kind {
 	pods := core("pods", "Pod", func() runtime.Object { return &corev1.Pod{} })
 	pods.status, pods.generation, pods.graceful = true, true, true

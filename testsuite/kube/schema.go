@@ -20,20 +20,20 @@ import (
 	"github.com/virtflow/virtflow/deploy/crds"
 )
 
-// definition is what a custom resource definition says of its objects.
+// definition has the schema of a custom resource definition.
 type definition struct {
 	structural *schema.Structural
 	openAPI    *spec.Schema
 }
 
-// definitions reads each definition once in a process: they are large, and never change in it.
-var definitions sync.Map //nolint:gochecknoglobals // a cache of constants
+// definitions caches each definition for the process: they are large and constant.
+var definitions sync.Map
 
 func definitionOf(resource string) (*definition, error) {
 	load, _ := definitions.LoadOrStore(resource, sync.OnceValues(func() (*definition, error) {
 		return readDefinition(resource)
 	}))
-	return load.(func() (*definition, error))() //nolint:forcetypeassert // stored above
+	return load.(func() (*definition, error))()
 }
 
 func readDefinition(resource string) (*definition, error) {
@@ -63,8 +63,8 @@ func readDefinition(resource string) (*definition, error) {
 	return nil, fmt.Errorf("the definition of %s has no version that is stored", resource)
 }
 
-// conform makes the content of a custom resource what its schema knows: unknown fields go, defaults come. Then it says
-// what is wrong with the rest. The rules in CEL are left out: those of virtflow's definitions are about fields of pods.
+// conform applies a custom resource's schema: it prunes unknown fields, sets defaults, and returns the errors of
+// validation. CEL rules are not evaluated: those of virtflow's definitions are about fields of pods.
 func (o *object) conform() field.ErrorList {
 	if !o.kind.custom || o.kind.foreign {
 		return nil
@@ -73,7 +73,7 @@ func (o *object) conform() field.ErrorList {
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	o.content = runtime.DeepCopyJSON(o.content) // parts may be another version's
+	o.content = runtime.DeepCopyJSON(o.content) // parts may be shared with another version
 	pruning.Prune(o.content, d.structural, true)
 	fillIn(o.content, d.structural)
 	o.encoded = nil
@@ -90,7 +90,7 @@ func (o *object) conform() field.ErrorList {
 	return errs
 }
 
-// fillIn removes null where a field may not be null, and sets defaults.
+// fillIn removes null where a field must not be null, and sets defaults.
 func fillIn(at any, s *schema.Structural) {
 	if s == nil {
 		return

@@ -16,15 +16,15 @@ type Options struct {
 	// Namespaces exist from the beginning, besides default and kube-system.
 	Namespaces []string
 	// CollectByHand leaves dependents of deleted objects, and the contents of deleted namespaces, until Collect is
-	// called; else they are dealt with after each change.
+	// called. Otherwise they are collected after each change.
 	CollectByHand bool
 	// CustomGroup serves the custom resources under another API group than kubevirt.io.
 	CustomGroup string
-	// NoImporter serves no DataVolumes until there is a definition of them.
+	// NoImporter serves no DataVolumes until their definition exists.
 	NoImporter bool
 }
 
-// Server holds objects in memory and answers requests like kube-apiserver. It is an http.Handler, and safe for
+// Server stores objects in memory and answers requests like kube-apiserver. It is an http.Handler, and safe for
 // concurrent use.
 type Server struct {
 	options Options
@@ -32,12 +32,12 @@ type Server struct {
 	mu        sync.Mutex
 	store     *store
 	listeners []func(Change)
-	telling   bool
+	notifying bool
 	intercept func(Request) *Fault
 	calls     []string
 }
 
-// New makes a server without objects but its namespaces.
+// New returns a server without objects, except its namespaces.
 func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -49,7 +49,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Request is one request, taken apart.
+// Request is one decoded request.
 type Request struct {
 	*http.Request
 	Verb        string // create, get, list, watch, update, patch, delete, deletecollection
@@ -60,7 +60,7 @@ type Request struct {
 	Body        []byte
 }
 
-// Call is the request in short, for example "PATCH pods/status".
+// Call returns a short form of the request, for example "PATCH pods/status".
 func (r Request) Call() string {
 	call := r.Method + " " + r.Resource
 	if r.Subresource != "" {
@@ -69,18 +69,18 @@ func (r Request) Call() string {
 	return call
 }
 
-// Fault is what becomes of a request instead of the usual.
+// Fault replaces the normal answer of a request.
 type Fault struct {
-	// After lets the request take effect first: only its answer is lost.
+	// After lets the request take effect first, so that only its answer is lost.
 	After bool
-	// Status is answered, where it is set.
+	// Status is the answer, if it is set.
 	Status *metav1.Status
-	// Err breaks the connection, where Status is not set: in process the client's transport returns it. Nil: the
-	// request hangs until its context ends.
+	// Err breaks the connection, if Status is not set: in process the client's transport returns it. Nil: the request
+	// hangs until its context ends.
 	Err error
 }
 
-// Config says how clients reach the server: in the process, without sockets and without limits of rate.
+// Config returns a configuration with which clients reach the server in the process, without sockets and rate limits.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{
 		Host:          "http://kube.invalid",
@@ -90,15 +90,15 @@ func (s *Server) Config() *rest.Config {
 	}
 }
 
-// Intercept asks f before each request; nil lets it pass. A nil f lets all pass. F may be called by several goroutines
-// at once, and is called outside the server's lock.
+// Intercept calls f before each request; if f returns nil, the request is served normally. A nil f removes it. Several
+// goroutines may call f at once, outside the server's lock.
 func (s *Server) Intercept(f func(Request) *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.intercept = f
 }
 
-// Calls are the requests since the last call of Calls, as "VERB resource[/subresource]".
+// Calls returns the requests since the last call of Calls, as "VERB resource[/subresource]".
 func (s *Server) Calls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,27 +107,28 @@ func (s *Server) Calls() []string {
 	return out
 }
 
-// OnChange calls f after each change, in the order of the changes, one at a time and outside the server's lock: f may
-// make requests, whose changes are told once it has returned. The request that made a change is answered after f has
-// returned, unless another request's changes are being told just then. What was there before is not told.
+// OnChange calls f after each change, in the order of the changes, one at a time and outside the server's lock. f may
+// make requests; their changes are passed to listeners once f has returned. The request that made a change is answered
+// after f has returned, unless another request is just passing on its changes. Changes from before OnChange are not
+// passed to f.
 func (s *Server) OnChange(f func(Change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners = append(s.listeners, f)
 	if len(s.listeners) == 1 {
-		s.store.told = len(s.store.log)
+		s.store.notified = len(s.store.log)
 	}
 }
 
-// PutBack is an etcd that was put back to an older copy, as far as resourceVersions go: the next one follows this one.
-// Objects stay as they are. Watches that are open do not notice.
-func (s *Server) PutBack(version int64) {
+// SetResourceVersion sets the version that the next one follows. A lower one than now is what an etcd has that was
+// restored from an older copy. Objects stay as they are. Open watches do not notice.
+func (s *Server) SetResourceVersion(version int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.store.version = version
 }
 
-// change runs what may write to the store, then the collector, then tells of it.
+// change runs a function that may write to the store, then the collector, then the listeners.
 func (s *Server) change(do func(*store) (any, error)) (any, error) {
 	s.mu.Lock()
 	out, err := do(s.store)
@@ -135,22 +136,22 @@ func (s *Server) change(do func(*store) (any, error)) (any, error) {
 		s.collect()
 	}
 	s.mu.Unlock()
-	s.tell()
+	s.notify()
 	return out, err
 }
 
-// tell gives listeners the entries of the log that they have not had.
-func (s *Server) tell() {
+// notify passes the new entries of the log to the listeners.
+func (s *Server) notify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.telling {
+	if s.notifying {
 		return
 	}
-	s.telling = true
-	defer func() { s.telling = false }()
-	for s.store.told < len(s.store.log) {
-		e := s.store.log[s.store.told]
-		s.store.told++
+	s.notifying = true
+	defer func() { s.notifying = false }()
+	for s.store.notified < len(s.store.log) {
+		e := s.store.log[s.store.notified]
+		s.store.notified++
 		listeners := s.listeners
 		if len(listeners) == 0 {
 			continue

@@ -2,7 +2,7 @@ package kube
 
 import "maps"
 
-// Snapshot is a copy of what a server had at a moment.
+// Snapshot is a copy of a server's store.
 type Snapshot struct {
 	objects map[string]map[string]*object
 	version int64
@@ -19,9 +19,9 @@ func (s *Server) Snapshot() Snapshot {
 	return out
 }
 
-// Restore puts a copy in the place of everything, as etcdctl snapshot restore does. Nobody is told, and versions run
-// backwards: a watch that has a version which lies ahead now hears nothing until that has been passed. UIDs are not
-// given twice.
+// Restore replaces the store by a copy, as etcdctl snapshot restore does. Listeners are not notified, and versions run
+// backwards: a watch whose version is now in the future gets no events until that version has passed. UIDs are not
+// reused.
 func (s *Server) Restore(from Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,5 +29,5 @@ func (s *Server) Restore(from Snapshot) {
 		s.store.objects[resource] = maps.Clone(all)
 	}
 	s.store.version, s.store.dropped = from.version, from.version
-	s.store.log, s.store.told, s.store.dirty = nil, 0, true
+	s.store.log, s.store.notified, s.store.dirty = nil, 0, true
 }

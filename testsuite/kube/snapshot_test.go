@@ -12,8 +12,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// TestRestore: what was written since is gone, versions run backwards, and a watch hears nothing until they have caught
-// up.
+// TestRestore: later writes are gone, versions run backwards, and a watch gets no events until they have caught up.
 func TestRestore(t *testing.T) {
 	s := kube.New(kube.Options{})
 	client, err := kubernetes.NewForConfig(s.Config())
@@ -52,6 +51,6 @@ func TestRestore(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, "one-more", o.Name)
 	case <-time.After(10 * time.Second):
-		t.Fatal("the watch does not go on once versions have caught up")
+		t.Fatal("the watch does not continue once versions have caught up")
 	}
 }

@@ -9,17 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// store is what is written down. The server's lock guards it.
+// store has the objects and the log of writes. The server's lock guards it.
 type store struct {
-	kinds   map[string]*kind
-	objects map[string]map[string]*object // by resource and key
-	version int64
-	made    int64 // objects made so far; UIDs derive from it
-	log     []entry
-	dropped int64         // version of the newest entry that is no longer in the log
-	grown   chan struct{} // closed when the log grows
-	told    int           // entries of the log that listeners have
-	dirty   bool          // the collector may have something to do
+	kinds    map[string]*kind
+	objects  map[string]map[string]*object // by resource and key
+	version  int64
+	made     int64 // objects made so far; UIDs derive from it
+	log      []entry
+	dropped  int64         // version of the newest entry that was trimmed from the log
+	grown    chan struct{} // closed when the log grows
+	notified int           // entries of the log that the listeners have
+	dirty    bool          // the collector may have work
 }
 
 // entry is one write.
@@ -29,10 +29,10 @@ type entry struct {
 	old, new *object
 }
 
-// keptEntries bounds the log for watches; one that wants to begin earlier is told that its version is too old.
+// keptEntries bounds the log for watches. A watch from an earlier version gets the error that its version is too old.
 const keptEntries = 20000
 
-// firstVersion is where resourceVersions begin: not at one, so that nobody mistakes them for generations.
+// firstVersion is the first resourceVersion: not one, so that tests do not confuse versions and generations.
 const firstVersion = 100
 
 func newStore(group string) *store {
@@ -51,7 +51,7 @@ func (s *store) find(k *kind, namespace, name string) *object {
 	return s.objects[k.Resource][key(namespace, name)]
 }
 
-// sorted are the objects of a kind in a namespace ("" for all), by namespace and name.
+// sorted returns the objects of a kind in a namespace ("": all), by namespace and name.
 func (s *store) sorted(k *kind, namespace string) []*object {
 	all := s.objects[k.Resource]
 	var out []*object
@@ -63,7 +63,7 @@ func (s *store) sorted(k *kind, namespace string) []*object {
 	return out
 }
 
-// sortedAt is sorted for what a request chooses, as it was in the version that the request names.
+// sortedAt returns the objects that a request selects, in the version that the request names.
 func (s *store) sortedAt(q query) ([]*object, error) {
 	version, err := strconv.ParseInt(q.parameters.Get("resourceVersion"), 10, 64)
 	if err != nil || version < s.dropped {
@@ -83,7 +83,7 @@ func (s *store) sortedAt(q query) ([]*object, error) {
 	return at.sorted(q.kind, q.namespace), nil
 }
 
-// everything is all objects of all kinds, in a fixed order.
+// everything returns all objects of all kinds, in a fixed order.
 func (s *store) everything() []*object {
 	var out []*object
 	for _, resource := range slices.Sorted(maps.Keys(s.kinds)) {
@@ -107,7 +107,7 @@ func (s *store) write(old, o *object) *object {
 	return o
 }
 
-// erase removes an object; last is what it was at the end.
+// erase removes an object; last is its final state.
 func (s *store) erase(old, last *object) *object {
 	s.version++
 	last = last.clone()
@@ -125,20 +125,20 @@ func (s *store) append(e entry) {
 	s.grown = make(chan struct{})
 }
 
-// trim forgets old entries that all listeners have.
+// trim removes old entries that all listeners have.
 func (s *store) trim() {
-	if drop := min(len(s.log)-keptEntries, s.told); drop > keptEntries/10 {
+	if drop := min(len(s.log)-keptEntries, s.notified); drop > keptEntries/10 {
 		s.dropped = s.log[drop-1].version
 		s.log = slices.Clone(s.log[drop:])
-		s.told -= drop
+		s.notified -= drop
 	}
 }
 
-// uid is that of the next object: unlike any other of this server, and the same in every run of a test.
+// uid returns the UID of the next object: unique in this server, and the same in every run of a test.
 func (s *store) uid() types.UID {
 	s.made++
 	const hex = "0123456789abcdef"
-	// spread, so that short forms differ too
+	// spread, so that prefixes differ too
 	n, out := uint64(s.made)*0x9e3779b97f4a7c15, []byte("00000000-0000-4000-8000-000000000000")
 	for i := range 8 {
 		out[i] = hex[n>>(60-4*i)&15]

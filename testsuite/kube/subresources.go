@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// scaleOf shows an object as its scale.
+// scaleOf returns the scale of an object.
 func scaleOf(o *object) *autoscalingv1.Scale {
 	number := func(part string) int32 {
 		m, _ := o.content[part].(map[string]any)
 		n, _ := m["replicas"].(int64)
-		return int32(n) //nolint:gosec // the schema bounds it
+		return int32(n) // the schema bounds it
 	}
 	return &autoscalingv1.Scale{
 		TypeMeta: metav1.TypeMeta{Kind: "Scale", APIVersion: "autoscaling/v1"},
@@ -33,7 +33,7 @@ func scaleOf(o *object) *autoscalingv1.Scale {
 	}
 }
 
-// rescale writes the number of replicas that a scale asks for.
+// rescale writes the number of replicas of a scale.
 func (s *Server) rescale(st *store, q query, old *object, body []byte) (any, error) {
 	var scale autoscalingv1.Scale
 	if err := json.Unmarshal(body, &scale); err != nil {
@@ -74,7 +74,7 @@ func (s *Server) named(st *store, q query) (*object, error) {
 	return nil, q.notFound()
 }
 
-// bind puts a pod on a node, as the scheduler does.
+// bind binds a pod to a node, as the scheduler does.
 func (s *Server) bind(st *store, q query) (any, error) {
 	var binding corev1.Binding
 	if err := json.Unmarshal(q.body, &binding); err != nil {
@@ -121,7 +121,7 @@ func setCondition(pod *corev1.Pod, c corev1.PodCondition) {
 	pod.Status.Conditions = append(pod.Status.Conditions, c)
 }
 
-// evict deletes a pod. There are no disruption budgets here: a test that wants one answers 429 through Intercept.
+// evict deletes a pod. There are no disruption budgets here: a test that needs one answers 429 through Intercept.
 func (s *Server) evict(st *store, q query) (any, error) {
 	var eviction policyv1.Eviction
 	if err := json.Unmarshal(q.body, &eviction); err != nil {
@@ -142,7 +142,7 @@ func (s *Server) evict(st *store, q query) (any, error) {
 		Code: 201}, nil
 }
 
-// checkPodUpdate refuses changes of what is fixed once a pod is made.
+// checkPodUpdate refuses changes of a pod's immutable fields.
 func checkPodUpdate(q query, old, next *object) field.ErrorList {
 	if !q.kind.graceful || q.subresource != "" {
 		return nil
@@ -150,7 +150,7 @@ func checkPodUpdate(q query, old, next *object) field.ErrorList {
 	var before, after corev1.Pod
 	old.into(&before)
 	next.clone().into(&after)
-	for i := range after.Spec.Containers { // what may change
+	for i := range after.Spec.Containers { // the mutable fields
 		if i < len(before.Spec.Containers) {
 			after.Spec.Containers[i].Image = before.Spec.Containers[i].Image
 		}

@@ -31,7 +31,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Context().Err(); err != nil { // it took effect, and nobody waits for the answer
+	if err := r.Context().Err(); err != nil { // it took effect, and the client has cancelled
 		return nil, err
 	}
 	return response(r, status, io.NopCloser(bytes.NewReader(body))), nil
@@ -113,7 +113,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, q query) {
 	})
 }
 
-// answer does what a request asks for. An error means that there is no answer: the connection broke.
+// answer carries out a request. An error means that there is no answer: the connection broke.
 func (s *Server) answer(r *http.Request, q query, err error) (int, []byte, error) {
 	if err != nil {
 		return refuse(err)
@@ -136,7 +136,7 @@ func (s *Server) answer(r *http.Request, q query, err error) (int, []byte, error
 	return encode(status, out)
 }
 
-// count notes a request and asks what is to go wrong with it.
+// count records a request, and returns its fault.
 func (s *Server) count(r *http.Request, q query) *Fault {
 	request := q.request(r)
 	s.mu.Lock()
@@ -166,7 +166,7 @@ func (f *Fault) answer(ctx context.Context) (int, []byte, error) {
 	}
 }
 
-// refuse answers with an error's status, as the real server does for errors that have one.
+// refuse answers with an error's status, as the real server does for errors with a status.
 func refuse(err error) (int, []byte, error) {
 	var known apierrors.APIStatus
 	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}

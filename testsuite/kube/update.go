@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// modified is what the real server says to a writer that comes too late.
+// modified is the real server's message for an update conflict.
 const modified = "the object has been modified; please apply your changes to the latest version and try again"
 
 func recode(k *kind, typed any) (*object, error) {
@@ -78,7 +78,7 @@ func (s *Server) patch(st *store, q query, old *object) (any, error) {
 	return s.update(st, q, old, next)
 }
 
-// applyPatch patches JSON; typed is the Go type for strategic merge patches, nil where there is none.
+// applyPatch patches JSON; typed is the Go type for strategic merge patches, nil if there is none.
 func applyPatch(kind string, before, patch []byte, typed any) ([]byte, error) {
 	switch kind {
 	case "application/merge-patch+json":
@@ -115,7 +115,7 @@ func applyPatch(kind string, before, patch []byte, typed any) ([]byte, error) {
 	return nil, err
 }
 
-// update writes next over old, as far as the subresource lets it.
+// update writes next over old, as far as the subresource permits.
 func (s *Server) update(st *store, q query, old, next *object) (any, error) {
 	m := &next.meta
 	switch {
@@ -158,7 +158,7 @@ func (s *Server) update(st *store, q query, old, next *object) (any, error) {
 			return next, nil
 		}
 	}
-	if same(old, next) {
+	if isSame(old, next) {
 		return old, nil
 	}
 	return st.write(old, next), nil
@@ -188,7 +188,7 @@ func prepareUpdate(q query, old, next *object) *object {
 	return next
 }
 
-// counted is the content whose changes the generation counts.
+// counted returns the content whose changes increase the generation.
 func (o *object) counted() any {
 	if o.kind.graceful {
 		return o.content["spec"]

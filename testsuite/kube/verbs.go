@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// do carries a request out and returns what to answer with.
+// do carries out a request and returns the answer.
 func (s *Server) do(q query) (any, error) {
 	switch q.verb {
 	case "get", "list":
@@ -56,7 +56,7 @@ func (s *Server) write(st *store, q query) (any, error) {
 	}
 }
 
-// view is what a subresource shows of an object.
+// view returns an object as a subresource shows it.
 func (q query) view(o *object) (any, error) {
 	switch {
 	case q.subresource == "" || q.subresource == "status" && q.kind.status:
@@ -113,7 +113,7 @@ func (s *Server) list(q query) (any, error) {
 	}, nil
 }
 
-// selection is which objects the request's selectors choose.
+// selection returns a filter for the request's selectors.
 func (q query) selection() (func(*object) bool, error) {
 	byLabel, err := labels.Parse(q.parameters.Get("labelSelector"))
 	if err != nil {
@@ -136,7 +136,7 @@ func (q query) selection() (func(*object) bool, error) {
 	}, nil
 }
 
-// field is the value at a path such as spec.nodeName.
+// field returns the value at a path such as spec.nodeName.
 func (o *object) field(path string) string {
 	switch path {
 	case "metadata.name":

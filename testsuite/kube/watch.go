@@ -15,9 +15,9 @@ type watcher struct {
 	s       *Server
 	q       query
 	chosen  func(*object) bool
-	after   int64     // version that the client has
+	after   int64     // the version that the client has
 	initial []*object // sent first, as added
-	mark    bool      // then say that these were all
+	mark    bool      // then send the bookmark for the end of these
 }
 
 type watchEvent struct {
@@ -25,7 +25,7 @@ type watchEvent struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// startWatch begins a stream at the requested version, or answers otherwise.
+// startWatch begins a stream at the requested version, or returns an error's answer.
 func (s *Server) startWatch(r *http.Request, q query) (*watcher, *Fault) {
 	if fault := s.count(r, q); fault != nil {
 		return nil, fault
@@ -57,7 +57,7 @@ func (s *Server) startWatch(r *http.Request, q query) (*watcher, *Fault) {
 }
 
 func faultOf(err error) *Fault {
-	known, ok := err.(apierrors.APIStatus) //nolint:errorlint // all errors of this file are plain
+	known, ok := err.(apierrors.APIStatus)
 	if !ok {
 		known = apierrors.NewInternalError(err)
 	}
@@ -65,7 +65,7 @@ func faultOf(err error) *Fault {
 	return &Fault{Status: &status}
 }
 
-// run sends lines until ctx ends, the client goes, or the log no longer has what comes next.
+// run sends lines until ctx ends, the client disconnects, or the log no longer has the next entry.
 func (w *watcher) run(ctx context.Context, send func([]byte) error) error {
 	for _, o := range w.initial {
 		if err := w.send(send, string(Added), o.encode()); err != nil {
@@ -115,7 +115,7 @@ func (w *watcher) send(send func([]byte) error, kind string, body []byte) error 
 	return send(append(line, '\n'))
 }
 
-// bookmark says that what was there at the beginning has been sent.
+// bookmark sends the bookmark that ends the initial objects.
 func (w *watcher) bookmark(send func([]byte) error) error {
 	body, err := json.Marshal(map[string]any{
 		"kind": w.q.kind.name, "apiVersion": w.q.kind.apiVersion(),
@@ -130,7 +130,7 @@ func (w *watcher) bookmark(send func([]byte) error) error {
 	return w.send(send, "BOOKMARK", body)
 }
 
-// next is what the log has gained; grown is closed when it gains more.
+// next returns the new entries of the log; grown is closed when there are more.
 func (w *watcher) next() (entries []entry, grown <-chan struct{}, expired bool) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -144,7 +144,7 @@ func (w *watcher) next() (entries []entry, grown <-chan struct{}, expired bool) 
 	return entries, st.grown, false
 }
 
-// seen is how this stream sees a write: an object that the selectors no longer choose is gone for it.
+// seen returns the event of a write in this stream: an object that the selectors no longer match is deleted for it.
 func (w *watcher) seen(e entry) (string, *object) {
 	if e.new.kind != w.q.kind || w.q.namespace != "" && e.new.meta.Namespace != w.q.namespace {
 		return "", nil

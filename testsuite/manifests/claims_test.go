@@ -14,8 +14,8 @@ import (
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// state is the claim that the control worker makes for what a machine remembers, as the API server's defaults and its
-// admission leave it. Class is the administrator's storage class for it.
+// state returns the PVC that the control worker creates for a machine's persistent state, after the API server's
+// defaults and admission. Class is the administrator's storage class for it.
 func state(t *testing.T, class string) *corev1.PersistentVolumeClaim {
 	t.Helper()
 	vmi, yes, s := instance(), true, settings.Default()
@@ -27,8 +27,8 @@ func state(t *testing.T, class string) *corev1.PersistentVolumeClaim {
 	return pvc
 }
 
-// TestTheControlWorkerMakesClaimsForStateOnly: each change alone of the claim that it makes is refused.
-func TestTheControlWorkerMakesClaimsForStateOnly(t *testing.T) {
+// TestControlWorkerCreatesStatePVCsOnly: each change of the PVC that it creates is refused.
+func TestControlWorkerCreatesStatePVCsOnly(t *testing.T) {
 	p := newPolicies(t, "existing")
 	no, block := false, corev1.PersistentVolumeBlock
 	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){

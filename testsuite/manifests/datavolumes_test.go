@@ -10,11 +10,11 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestTheControlWorkerMakesDataVolumesThatCopyNothingOfOthers: each change alone is refused.
-func TestTheControlWorkerMakesDataVolumesThatCopyNothingOfOthers(t *testing.T) {
+// TestControlWorkerCreatesNoDataVolumesFromOtherNamespaces: each change is refused.
+func TestControlWorkerCreatesNoDataVolumesFromOtherNamespaces(t *testing.T) {
 	p := newPolicies(t, "existing")
 	other, own := "other", "default"
 	made := func(change func(*cdi.DataVolume)) *cdi.DataVolume {

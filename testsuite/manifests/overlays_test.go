@@ -15,7 +15,7 @@ import (
 
 const deploy = "../../deploy"
 
-// rendered is what "kubectl kustomize" prints for a folder beneath deploy/, object by object.
+// rendered returns the output of "kubectl kustomize" for a folder beneath deploy/, object by object.
 func rendered(t *testing.T, folder string) []map[string]any {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
@@ -31,7 +31,7 @@ func rendered(t *testing.T, folder string) []map[string]any {
 	return out
 }
 
-// walk calls each for every string within a value, with the field where it stands.
+// walk calls each for every string within a value, with its field.
 func walk(field string, value any, each func(field, text string)) {
 	switch v := value.(type) {
 	case string:
@@ -47,10 +47,10 @@ func walk(field string, value any, each func(field, text string)) {
 	}
 }
 
-// TestEveryImageOfAnExistingClusterIsRemapped, wherever its name stands: no registry has those of the development
-// cluster.
-func TestEveryImageOfAnExistingClusterIsRemapped(t *testing.T) {
-	image := regexp.MustCompile(`^registry[.]example[.]com/virtflow/[a-z-]+:v0[.]1[.]0$`)
+// TestOverlayRemapsEveryImage: every field is remapped, because no registry has the images of the development cluster.
+// Each image is named by its digest, so that no image with the same tag on a node can replace it.
+func TestOverlayRemapsEveryImage(t *testing.T) {
+	image := regexp.MustCompile(`^registry[.]example[.]com/virtflow/[a-z-]+@sha256:0{64}$`)
 	images := map[string]bool{}
 	for _, o := range rendered(t, "existing") {
 		kind, _ := o["kind"].(string)
@@ -66,15 +66,15 @@ func TestEveryImageOfAnExistingClusterIsRemapped(t *testing.T) {
 				images[text] = true
 			case strings.HasPrefix(flag, "--") && strings.HasSuffix(flag, "-image"):
 				require.Regexp(t, image, value, field)
-				require.Contains(t, value, "/launcher:", "%s of %s", flag, field)
+				require.Contains(t, value, "/launcher@sha256:", "%s of %s", flag, field)
 			}
 		})
 	}
 	require.Len(t, images, 6, "crdwatch, control-worker, node-worker, node-gateway, api-server and launcher")
 }
 
-// TestWhatIsCommentedOutCanBeUncommented: the credentials and the patches of the overlay to copy.
-func TestWhatIsCommentedOutCanBeUncommented(t *testing.T) {
+// TestCommentedPartsCanBeUncommented: the credentials and the patches of the overlay to copy.
+func TestCommentedPartsCanBeUncommented(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(deploy, "existing", "kustomization.yaml"))
 	require.NoError(t, err)
 	var uncommented strings.Builder
@@ -89,26 +89,53 @@ func TestWhatIsCommentedOutCanBeUncommented(t *testing.T) {
 	}
 	var k types.Kustomization
 	require.NoError(t, k.Unmarshal([]byte(uncommented.String())))
-	require.Len(t, k.SecretGenerator, 1)
-	require.Equal(t, "virtflow-temporal-tls", k.SecretGenerator[0].Name)
 	env, err := os.ReadFile(filepath.Join(deploy, "existing", "temporal.env"))
 	require.NoError(t, err)
-	for _, file := range k.SecretGenerator[0].FileSources {
-		require.Contains(t, string(env), "/etc/virtflow/temporal/"+file)
+	mounted := temporalSecrets(t, "existing")
+	require.Len(t, mounted, 4, "control-worker, crdwatch, api-server and node-gateway")
+	sources := map[string]bool{}
+	for _, secret := range k.SecretGenerator {
+		require.Contains(t, mounted, secret.Name)
+		delete(mounted, secret.Name)
+		for _, file := range secret.FileSources {
+			key, source, renamed := strings.Cut(file, "=")
+			require.Contains(t, string(env), "/etc/virtflow/temporal/"+key)
+			require.True(t, key == "ca.crt" || renamed && !sources[source],
+				"%s: no two processes share %s", secret.Name, file)
+			sources[source] = true
+		}
+		require.Len(t, secret.FileSources, strings.Count(string(env), "/etc/virtflow/temporal/"))
 	}
-	require.Len(t, k.SecretGenerator[0].FileSources, strings.Count(string(env), "/etc/virtflow/temporal/"))
+	require.Empty(t, mounted)
 	require.Len(t, k.Patches, 2)
 }
 
-// TestTheLauncherOfPodsIsThatOfTheNodeWorker: what the node worker finds out about libvirt and QEMU holds for the
-// launchers of the node.
-func TestTheLauncherOfPodsIsThatOfTheNodeWorker(t *testing.T) {
+// temporalSecrets returns the Secrets with credentials for Temporal that pods mount, with their process. Each process
+// has its own, so that it has only its own permissions in Temporal.
+func temporalSecrets(t *testing.T, overlay string) map[string]string {
+	t.Helper()
+	mounted := map[string]string{}
+	for _, o := range rendered(t, overlay) {
+		name := o["metadata"].(map[string]any)["name"].(string)
+		walk("", o, func(field, text string) {
+			if strings.HasSuffix(field, ".secret.secretName") && strings.HasPrefix(text, "virtflow-temporal-tls") {
+				require.Equal(t, "virtflow-temporal-tls-"+strings.TrimPrefix(name, "virtflow-"), text)
+				mounted[text] = name
+			}
+		})
+	}
+	return mounted
+}
+
+// TestPodsAndNodeWorkerUseOneLauncherImage: the node worker's findings about libvirt and QEMU apply to the launchers of
+// the node.
+func TestPodsAndNodeWorkerUseOneLauncherImage(t *testing.T) {
 	for _, overlay := range []string{"existing", "dev-overlay"} {
 		launchers := map[string]int{}
 		for _, o := range rendered(t, overlay) {
 			walk("", o, func(_, text string) {
 				if reference := strings.Trim(strings.TrimPrefix(text, "--launcher-image="),
-					`"`); strings.Contains(reference, "/virtflow/launcher:") {
+					`"`); strings.Contains(reference, "/virtflow/launcher") {
 					launchers[reference]++
 				}
 			})
@@ -121,8 +148,8 @@ func TestTheLauncherOfPodsIsThatOfTheNodeWorker(t *testing.T) {
 	}
 }
 
-// TestMonitoringIsOneFolder: what is scraped, the alerts, and the dashboard with the label that Grafana's sidecar looks
-// for.
+// TestMonitoringIsOneFolder: the scrape configuration, the alerts, and the dashboard with the label for Grafana's
+// sidecar.
 func TestMonitoringIsOneFolder(t *testing.T) {
 	kinds := map[string]map[string]any{}
 	for _, o := range rendered(t, "monitoring") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,12 +39,23 @@ type policies struct {
 	launcher string
 }
 
+// namespaces are those that requests name, and their labels.
+func namespaces() map[string]map[string]string {
+	return map[string]map[string]string{
+		"default": nil, "kube-system": nil, "virtflow": nil, "kubernetes-tenant": nil,
+		"kube-guests": {"virtflow.io/launchers": "allowed"}, "kube-others": {"virtflow.io/launchers": "refused"},
+	}
+}
+
 func newPolicies(t *testing.T, overlay string) policies {
 	t.Helper()
 	p := policies{t: t}
 	require.NoError(t, cdi.AddToScheme(scheme.Scheme))
 	require.NoError(t, kubevirt.AddToScheme(scheme.Scheme))
-	objects := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
+	var objects []runtime.Object
+	for name, labels := range namespaces() {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+	}
 	bindings := 0
 	for _, o := range rendered(t, overlay) {
 		kind, _ := o["kind"].(string)
@@ -53,7 +65,7 @@ func newPolicies(t *testing.T, overlay string) policies {
 		case "ValidatingAdmissionPolicy":
 			policy := &admissionregistrationv1.ValidatingAdmissionPolicy{}
 			require.NoError(t, json.Unmarshal(data, policy))
-			policy.Namespace = "" // kustomize gives them one; kubectl leaves it out, as they have none
+			policy.Namespace = "" // kustomize sets it; kubectl omits it, because policies are cluster-scoped
 			objects = append(objects, defaulted(policy))
 		case "ValidatingAdmissionPolicyBinding":
 			binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
@@ -85,7 +97,7 @@ func newPolicies(t *testing.T, overlay string) policies {
 	return p
 }
 
-// defaulted is a policy as the API server has it once it is stored.
+// defaulted returns a policy with the API server's defaults.
 func defaulted(
 	p *admissionregistrationv1.ValidatingAdmissionPolicy,
 ) *admissionregistrationv1.ValidatingAdmissionPolicy {
@@ -98,16 +110,16 @@ func defaulted(
 	return p
 }
 
-// request is what the API server asks its admission about.
+// request is a request to the API server's admission.
 type request struct {
-	user        string // the control worker, unless it is said
+	user        string // default: the control worker
 	operation   admission.Operation
 	resource    string
 	subresource string
 	object, old runtime.Object
 }
 
-// ask is the answer to a request: nil, or why it is denied.
+// ask returns the answer to a request: nil, or why it is denied.
 func (p policies) ask(r request) error {
 	p.t.Helper()
 	if r.user == "" {
@@ -143,7 +155,7 @@ func (p policies) ask(r request) error {
 	return p.plugin.Validate(context.Background(), attributes, admission.NewObjectInterfacesFromScheme(scheme.Scheme))
 }
 
-// instance is one with all that leaves a trace in its pod.
+// instance returns an instance with everything that affects its pod.
 func instance() *kubevirt.VirtualMachineInstance {
 	return &kubevirt.VirtualMachineInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "3f2a9c1e-0000-4000-8000-000000000000"},
@@ -176,7 +188,7 @@ func instance() *kubevirt.VirtualMachineInstance {
 	}
 }
 
-// pod is what the control worker makes of it.
+// pod returns the launcher pod that the control worker creates for it.
 func (p policies) pod() *corev1.Pod {
 	p.t.Helper()
 	pod, err := render.Pod(instance(), render.Options{Image: p.launcher, Settings: settings.Default()})
@@ -192,8 +204,9 @@ func secret(t *testing.T) *corev1.Secret {
 	return s
 }
 
-// TestWhatTheControlWorkerWritesIsPermitted, also in a cluster of users, and while control workers of two versions run.
-func TestWhatTheControlWorkerWritesIsPermitted(t *testing.T) {
+// TestControlWorkerWritesArePermitted: the policies permit all writes of the control worker, also in a cluster of
+// users, and while control workers of two versions run.
+func TestControlWorkerWritesArePermitted(t *testing.T) {
 	for overlay, images := range map[string][]string{
 		"dev-overlay": {"localhost/virtflow/launcher:0123456789ab", "localhost/virtflow/launcher:dev"},
 		"existing": {
@@ -235,13 +248,34 @@ func TestWhatTheControlWorkerWritesIsPermitted(t *testing.T) {
 		released.Finalizers = nil
 		require.NoError(t, p.ask(
 			request{operation: admission.Update, resource: "pods", object: released,
-				old: orphaned}), "one that nobody owns ends as well")
+				old: orphaned}), "one without an owner can be deleted as well")
 		require.NoError(t, p.ask(request{operation: admission.Delete, resource: "pods", old: orphaned}))
 		require.NoError(t, p.ask(request{operation: admission.Delete, resource: "pods", old: old}))
 	}
 }
 
-// TestLauncherPodsGainNothing: each change alone of the pod that the control worker makes is refused.
+// TestRefusesLaunchersInClusterNamespaces: a guest there would get the namespace's Secrets and tokens.
+func TestRefusesLaunchersInClusterNamespaces(t *testing.T) {
+	p := newPolicies(t, "existing")
+	p.launcher = "registry.example.com/virtflow/launcher:v0.1.0"
+	for namespace, want := range map[string]bool{
+		"default": true, "kubernetes-tenant": true, "kube-guests": true,
+		"kube-system": false, "virtflow": false, "kube-others": false,
+	} {
+		pod := p.pod()
+		pod.Namespace = namespace
+		err := p.ask(request{operation: admission.Create, resource: "pods", object: pod})
+		if want {
+			require.NoError(t, err, namespace)
+		} else {
+			require.ErrorContains(t, err, "virtflow.io/launchers=allowed", namespace)
+		}
+		// One that runs there ends.
+		require.NoError(t, p.ask(request{operation: admission.Delete, resource: "pods", old: pod}), namespace)
+	}
+}
+
+// TestLauncherPodsGainNothing: each change of the pod that the control worker creates is refused.
 func TestLauncherPodsGainNothing(t *testing.T) {
 	p := newPolicies(t, "existing")
 	p.launcher = "registry.example.com/virtflow/launcher:v0.1.0"
@@ -349,8 +383,9 @@ func TestLauncherPodsGainNothing(t *testing.T) {
 	}
 }
 
-// TestTheControlWorkerChangesLauncherPodsOnly, and of these what it writes only.
-func TestTheControlWorkerChangesLauncherPodsOnly(t *testing.T) {
+// TestControlWorkerChangesLauncherPodsOnly: the control worker may change only launcher pods, and of these only what it
+// writes.
+func TestControlWorkerChangesLauncherPodsOnly(t *testing.T) {
 	p := newPolicies(t, "dev-overlay")
 	p.launcher = "localhost/virtflow/launcher:dev"
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "database"},
@@ -367,7 +402,7 @@ func TestTheControlWorkerChangesLauncherPodsOnly(t *testing.T) {
 	require.ErrorContains(t, p.ask(
 		request{operation: admission.Update, resource: "pods", object: disguised, old: other}), denied)
 	require.NoError(t, p.ask(request{user: "jane", operation: admission.Delete, resource: "pods", old: other}),
-		"others delete pods as ever")
+		"others may delete pods")
 
 	for name, change := range map[string]func(*corev1.Pod){
 		"its image":      func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "x" },
@@ -384,8 +419,8 @@ func TestTheControlWorkerChangesLauncherPodsOnly(t *testing.T) {
 	}
 }
 
-// TestTheControlWorkerMakesCloudInitSecretsOnly.
-func TestTheControlWorkerMakesCloudInitSecretsOnly(t *testing.T) {
+// TestControlWorkerCreatesCloudInitSecretsOnly.
+func TestControlWorkerCreatesCloudInitSecretsOnly(t *testing.T) {
 	p := newPolicies(t, "existing")
 	no := false
 	for name, change := range map[string]func(*corev1.Secret){
@@ -409,7 +444,21 @@ func TestTheControlWorkerMakesCloudInitSecretsOnly(t *testing.T) {
 			old: secret(t)}), "virtflow-control-worker-secrets")
 }
 
-// TestFinalizersAreBounded for whoever writes them; those that an object has too many of can be taken away.
+// TestOthersCreateNoCloudInitSecrets: no other user may create a launcher's cloud-init Secret, whose name can be
+// derived: the control worker would use such a Secret as its own, and a guest would get another user's data.
+func TestOthersCreateNoCloudInitSecrets(t *testing.T) {
+	p := newPolicies(t, "existing")
+	name := render.SecretName(render.PodName(strings.Repeat("web.", 16)+"web", "9a6e8b5e-0000-4000-8000-000000000000"))
+	ask := func(user, name string) error {
+		return p.ask(request{user: user, operation: admission.Create, resource: "secrets",
+			object: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}})
+	}
+	require.ErrorContains(t, ask("system:serviceaccount:default:deployer", name), "only virtflow makes Secrets")
+	require.ErrorContains(t, ask("system:admin", "virt-launcher-web-abcde-cloud-init"), "only virtflow makes Secrets")
+	require.NoError(t, ask("system:serviceaccount:default:deployer", "web-cloud-init"))
+}
+
+// TestFinalizersAreBounded: the bound holds for every writer; an object with too many finalizers can lose some.
 func TestFinalizersAreBounded(t *testing.T) {
 	p := newPolicies(t, "existing")
 	vm := func(finalizers int) *kubevirt.VirtualMachine {

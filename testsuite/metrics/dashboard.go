@@ -9,10 +9,10 @@ import (
 	"github.com/virtflow/virtflow/deploy/checkout"
 )
 
-// Panel is one of the dashboard's, or a row of them.
+// Panel is a panel of the dashboard, or a row of panels.
 type Panel struct {
 	Type, Title string
-	// Targets are what it asks Prometheus for.
+	// Targets are its queries to Prometheus.
 	Targets []struct{ Expr string }
 }
 

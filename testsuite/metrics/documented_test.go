@@ -12,24 +12,25 @@ import (
 	"github.com/virtflow/virtflow/activities/cluster/events"
 	"github.com/virtflow/virtflow/api/subresources/streams"
 	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/gateway"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/testsuite/metrics"
-	"github.com/virtflow/virtflow/workers/gateway"
 	"github.com/virtflow/virtflow/workers/node/access"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/migrate"
 )
 
-// TestMetricsAreDocumented: the page has what is registered, of each package whose metrics others can make.
+// TestMetricsAreDocumented: the page has the registered metrics of each package whose metrics can be created outside
+// it.
 func TestMetricsAreDocumented(t *testing.T) {
 	for of, register := range map[string]func(*prometheus.Registry){
 		"internal/process": func(r *prometheus.Registry) {
 			for _, name := range []string{"api-server", "control-worker", "node-worker"} {
 				for _, c := range process.Metrics(name, process.NewHealth()) {
-					_ = r.Register(c) // those that all have are there already
+					_ = r.Register(c) // common ones are registered already
 				}
 			}
 		},
@@ -48,7 +49,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		},
 		"activities/cluster/events": func(r *prometheus.Registry) { events.NewQueue(nil, zerolog.Nop(), r) },
 		"api/subresources/streams":  func(r *prometheus.Registry) { streams.New(streams.Options{Registry: r}) },
-		"workers/gateway": func(r *prometheus.Registry) {
+		"gateway": func(r *prometheus.Registry) {
 			gateway.New(gateway.Options{Registry: r, Log: zerolog.Nop()})
 			gateway.NewCallers(nil, nil, "", "virtflow", "node-worker", r)
 		},

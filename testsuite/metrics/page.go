@@ -21,14 +21,14 @@ type Metric struct {
 	// Type is counter, gauge or histogram.
 	Type   string
 	Labels []string
-	// Package is that whose code has it.
+	// Package is the package whose code registers it.
 	Package string
 }
 
-// row is how the page names a metric, as far as a registry knows it.
+// row returns the part of a metric's row that a registry knows.
 func (m Metric) row() string { return "`" + m.Name + "` | " + strings.Join(m.Labels, ", ") }
 
-// Page reads the rows of docs/metrics.md. A heading "## what it is for (`package`)" begins those of a package.
+// Page reads the rows of docs/metrics.md. A heading "## purpose (`package`)" begins the rows of a package.
 func Page() ([]Metric, error) {
 	root, err := checkout.Root()
 	if err != nil {
@@ -76,10 +76,11 @@ func Documented(t *testing.T, of string, registered prometheus.Collector) {
 	slices.Sort(want)
 	slices.Sort(have)
 	require.NotEmpty(t, want)
-	require.Equal(t, slices.Compact(want), have, "docs/metrics.md is to have the metrics of %s: name and labels", of)
+	require.Equal(t, slices.Compact(want), have, "docs/metrics.md must have the metrics of %s: name and labels", of)
 }
 
-// Registered are the metrics that a registry has, also those without a value yet. Their types it does not say.
+// Registered returns the metrics of a registry, including those without a value yet. A registry does not know their
+// types.
 func Registered(r prometheus.Collector) []Metric {
 	all := make(chan *prometheus.Desc)
 	go func() {

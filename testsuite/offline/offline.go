@@ -15,26 +15,30 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/crdwatch"
-	"github.com/virtflow/virtflow/crdwatch/fencing"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/crdwatch/delivery"
+	"github.com/virtflow/virtflow/crdwatch/diff"
+	"github.com/virtflow/virtflow/crdwatch/restore"
+	"github.com/virtflow/virtflow/crdwatch/watch"
 )
 
-// Watcher is a crdwatch, which leads from the beginning. It is not safe for concurrent use.
+// Watcher is a crdwatch that leads from the beginning. It is not safe for concurrent use.
 type Watcher struct {
-	options   crdwatch.Options
-	informers *crdwatch.Informers
-	metrics   *crdwatch.Metrics
-	fence     *fencing.Fence
-	leader    *crdwatch.Leader
-	pending   queue
-	lately    crdwatch.Lately
-	epoch     int64
+	options      crdwatch.Options
+	informers    *watch.Informers
+	metrics      *delivery.Metrics
+	restores     *restore.Detector
+	differ       *diff.Differ
+	resyncer     *diff.Resyncer
+	pending      queue
+	recentlySent delivery.RecentlySent
+	epoch        int64
 }
 
-// New makes one. Of the options it uses the clients, the namespace and the log.
+// New returns a Watcher. It uses the options' clients, namespace and log.
 func New(o crdwatch.Options) (*Watcher, error) {
-	i, err := crdwatch.NewInformers(o.Kubernetes, o.KubeVirt, o.Namespace, o.LauncherImage)
+	i, err := watch.NewInformers(o.Kubernetes, o.KubeVirt, o.Namespace, o.LauncherImage)
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +46,10 @@ func New(o crdwatch.Options) (*Watcher, error) {
 		*informer = &still{SharedIndexInformer: *informer}
 	}
 	w := &Watcher{
-		options: o, informers: i, metrics: crdwatch.NewMetrics(nil),
-		fence: fencing.New(o.Temporal, o.Kubernetes.CoordinationV1().Leases(o.Namespace)),
+		options: o, informers: i, metrics: delivery.NewMetrics(nil),
+		restores: restore.New(o.Temporal, o.Kubernetes.CoordinationV1().Leases(o.Namespace)),
 	}
-	if err := i.Subscribe(func() *crdwatch.Leader { return w.leader }); err != nil {
+	if err := diff.Subscribe(i, func() *diff.Differ { return w.differ }); err != nil {
 		return nil, err
 	}
 	w.begin()
@@ -54,35 +58,36 @@ func New(o crdwatch.Options) (*Watcher, error) {
 
 // begin begins a leadership: what was queued before is lost.
 func (w *Watcher) begin() {
-	w.pending, w.lately = nil, crdwatch.Lately{}
-	w.leader = crdwatch.NewLeader(w.options, w.metrics, w.informers, &w.pending, rate.Inf)
+	w.pending, w.recentlySent = nil, delivery.RecentlySent{}
+	w.differ = diff.New(w.informers, &w.pending, w.metrics)
+	w.resyncer = diff.NewResyncer(w.differ, diff.Clients{Kubernetes: w.options.Kubernetes, KubeVirt: w.options.KubeVirt,
+		Temporal: w.options.Temporal}, rate.NewLimiter(rate.Inf, 1), w.options.Log)
 }
 
-// Lead is what a new leader does: it sends everything once.
+// Lead sends everything once, as a new leader does.
 func (w *Watcher) Lead(ctx context.Context) error {
 	w.begin()
-	epoch, err := w.fence.Epoch(ctx)
+	epoch, err := w.restores.Epoch(ctx)
 	if err != nil {
 		return err
 	}
 	w.epoch = epoch
-	return w.leader.SendAll(ctx)
+	return w.resyncer.SendAll(ctx)
 }
 
-// Guard looks for older copies, as a leader does every fencing.Interval. After one of Temporal's database whoever calls
-// it leads anew; after one of etcd it reads everything before.
-func (w *Watcher) Guard(ctx context.Context) (fencing.Verdict, error) {
-	v, err := w.fence.Look(ctx, false)
+// Guard checks for older copies, as a leader does every restore.Interval. After an older copy of Temporal's database
+// the caller must lead again; after one of etcd it must also call Read before.
+func (w *Watcher) Guard(ctx context.Context) (restore.Result, error) {
+	v, err := w.restores.Check(ctx, false)
 	if err == nil {
 		w.epoch = v.Next.Epoch
 	}
 	return v, err
 }
 
-// Read is what a crdwatch does that begins to watch: it forgets what it held, and holds these objects. It does not lead
-// yet.
+// Read replaces all objects, as a crdwatch does that begins to watch. It does not lead yet.
 func (w *Watcher) Read(objects []metav1.Object) {
-	w.leader = nil
+	w.differ = nil
 	for _, i := range w.stills() {
 		_ = i.GetStore().Replace(nil, "")
 	}
@@ -98,14 +103,14 @@ func (w *Watcher) Read(objects []metav1.Object) {
 	}
 }
 
-// Restored is what a leader does when Temporal answers again that was lost at a time: it sends what Temporal took
-// shortly before once more, unless something newer waits.
+// Restored sends what Temporal had acknowledged shortly before lost again, unless something newer is queued, as a
+// leader does when the connection is back.
 func (w *Watcher) Restored(lost time.Time) {
 	waits := w.pending
 	w.pending = nil
-	for _, d := range w.lately.Lost(lost) {
+	for _, d := range w.recentlySent.MarkLost(lost) {
 		again := *d
-		again.Resync, again.Known, again.Hold = true, false, 0
+		again.Policy = delivery.Policy{Class: delivery.Resync}
 		w.pending.Put(again)
 	}
 	for _, d := range waits {
@@ -113,22 +118,24 @@ func (w *Watcher) Restored(lost time.Time) {
 	}
 }
 
-// Resync looks for what was missed, as a leader does now and then; it returns when to do so next. First: all objects
-// have just been sent.
+// Resync compares what runs with what exists, as a leader does periodically, and returns the time until the next
+// resync. If first is true, all objects have just been sent.
 func (w *Watcher) Resync(ctx context.Context, first bool) (time.Duration, error) {
-	return w.leader.Resync(ctx, first)
+	return w.resyncer.Resync(ctx, first)
 }
 
-// Look is what a leader does between two resyncs; it returns when to look next.
-func (w *Watcher) Look(ctx context.Context) (time.Duration, error) { return w.leader.Look(ctx) }
+// TakeCensus does the leader's check between two resyncs, and returns the time until the next one.
+func (w *Watcher) TakeCensus(ctx context.Context) (time.Duration, error) {
+	return w.resyncer.TakeCensus(ctx)
+}
 
-// Set is an object that was added or has changed.
+// Set adds or changes an object.
 func (w *Watcher) Set(o metav1.Object) {
 	i := w.informerOf(o)
 	if i == nil {
 		return
 	}
-	stripped, err := crdwatch.Strip(o)
+	stripped, err := watch.Strip(o)
 	if err != nil {
 		return
 	}
@@ -146,7 +153,7 @@ func (w *Watcher) Set(o metav1.Object) {
 	}
 }
 
-// Remove is an object that exists no more.
+// Remove removes an object.
 func (w *Watcher) Remove(o metav1.Object) {
 	i := w.informerOf(o)
 	if i == nil {
@@ -161,10 +168,10 @@ func (w *Watcher) Remove(o metav1.Object) {
 	}
 }
 
-// Take are the deliveries whose turn it is, in an order that depends on nothing but what was put: by workflow, then as
-// they were put. Temporal takes them at that time. Others wait for what comes next, the first of them for as long as it
-// returns; 0: none does.
-func (w *Watcher) Take(now time.Time) (out []*crdwatch.Delivery, wait time.Duration) {
+// Take returns the due deliveries, in an order that depends only on the order of Put: by workflow, then as they were
+// put. Temporal receives them at that time. The others wait for further changes, the first of them for as long as wait;
+// 0: none waits.
+func (w *Watcher) Take(now time.Time) (out []*delivery.Delivery, wait time.Duration) {
 	taken := w.pending
 	w.pending = nil
 	slices.SortStableFunc(taken, func(a, b waiting) int { return strings.Compare(a.Workflow, b.Workflow) })
@@ -173,16 +180,16 @@ func (w *Watcher) Take(now time.Time) (out []*crdwatch.Delivery, wait time.Durat
 		if n < 0 {
 			n = len(taken)
 		}
-		if held := held(taken[:n], now); held > 0 {
+		if held := debounce(taken[:n], now); held > 0 {
 			w.pending = append(w.pending, taken[:n]...)
 			if wait == 0 || held < wait {
 				wait = held
 			}
 		} else {
 			for _, x := range taken[:n] {
-				again := w.lately.MayBeLost(x.Delivery)
-				w.lately.Add(x.Delivery, now)
-				if !x.Known {
+				again := w.recentlySent.MayBeLost(x.Delivery)
+				w.recentlySent.Add(x.Delivery, now)
+				if x.Class != delivery.Record {
 					out = append(out, x.At(w.epoch, again))
 				}
 			}
@@ -192,32 +199,32 @@ func (w *Watcher) Take(now time.Time) (out []*crdwatch.Delivery, wait time.Durat
 	return out, wait
 }
 
-// held is how long what waits for one workflow may go on waiting, from when it was first looked at.
-func held(list []waiting, now time.Time) time.Duration {
-	all := make([]*crdwatch.Delivery, 0, len(list))
+// debounce returns how long the deliveries to one workflow may still wait for further changes.
+func debounce(list []waiting, now time.Time) time.Duration {
+	all := make([]*delivery.Delivery, 0, len(list))
 	for i := range list {
 		if list[i].since.IsZero() {
 			list[i].since = now
 		}
-		list[i].Waits(list[i].since)
-		if !list[i].Known {
+		list[i].SetSince(list[i].since)
+		if list[i].Class != delivery.Record {
 			all = append(all, list[i].Delivery)
 		}
 	}
-	return crdwatch.Held(all, now)
+	return delivery.RemainingDebounce(all, now)
 }
 
-// waiting is a delivery, and since when it waits.
+// waiting is a delivery with the time since which it waits.
 type waiting struct {
-	*crdwatch.Delivery
+	*delivery.Delivery
 	since time.Time
 }
 
 // queue keeps what is put, the newest of each object.
 type queue []waiting
 
-// Put takes a delivery.
-func (q *queue) Put(d crdwatch.Delivery) {
+// Put queues a delivery.
+func (q *queue) Put(d delivery.Delivery) {
 	for i, old := range *q {
 		if d.Supersede(old.Delivery) {
 			(*q)[i].Delivery = &d
@@ -227,30 +234,28 @@ func (q *queue) Put(d crdwatch.Delivery) {
 	*q = append(*q, waiting{Delivery: &d})
 }
 
-// Holds says that something is on its way to a workflow.
-func (q *queue) Holds(workflow string) bool {
-	return slices.ContainsFunc(*q, func(w waiting) bool { return w.Workflow == workflow })
-}
+// Throttle returns at once.
+func (q *queue) Throttle(context.Context, string) error { return nil }
 
-// still is an informer that never runs: it holds what it is given, and who wants to hear of it.
+// still is an informer that never runs: it has the objects that it is given, and the handlers.
 type still struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
 	version  string
 }
 
-// LastSyncResourceVersion is that of the list, or of the object that it was given last.
+// LastSyncResourceVersion returns the resourceVersion of the list, or of the last object.
 func (s *still) LastSyncResourceVersion() string { return s.version }
 
 // AddEventHandler keeps the handler.
 func (s *still) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	s.handlers = append(s.handlers, h)
-	return nil, nil //nolint:nilnil // there is nothing to unsubscribe from
+	return nil, nil
 }
 
-func all(i *crdwatch.Informers) []*cache.SharedIndexInformer {
+func all(i *watch.Informers) []*cache.SharedIndexInformer {
 	return []*cache.SharedIndexInformer{&i.VMs, &i.VMIs, &i.ReplicaSets, &i.Migrations, &i.Pods, &i.Nodes, &i.Workers,
-		&i.Claims, &i.DataVolumes}
+		&i.PVCs, &i.DataVolumes}
 }
 
 func (w *Watcher) stills() []*still {
@@ -263,7 +268,7 @@ func (w *Watcher) stills() []*still {
 	return out
 }
 
-// informerOf is the informer that would hold an object; nil: none.
+// informerOf returns the informer for an object, or nil.
 func (w *Watcher) informerOf(o metav1.Object) *still {
 	var i cache.SharedIndexInformer
 	switch o.(type) {
@@ -278,11 +283,11 @@ func (w *Watcher) informerOf(o metav1.Object) *still {
 	case *corev1.Node:
 		i = w.informers.Nodes
 	case *corev1.PersistentVolumeClaim:
-		i = w.informers.Claims
+		i = w.informers.PVCs
 	case *cdi.DataVolume:
 		i = w.informers.DataVolumes
 	case *corev1.Pod:
-		worker, err := labels.Parse(crdwatch.WorkerSelector)
+		worker, err := labels.Parse(watch.WorkerSelector)
 		switch {
 		case o.GetLabels()[contract.LabelLauncher] == contract.LabelLauncherValue:
 			i = w.informers.Pods
@@ -290,6 +295,6 @@ func (w *Watcher) informerOf(o metav1.Object) *still {
 			i = w.informers.Workers
 		}
 	}
-	held, _ := i.(*still) //nolint:errcheck // nil where there is none
+	held, _ := i.(*still)
 	return held
 }

@@ -1,4 +1,4 @@
-// Package planner checks what holds of every entity's planner.
+// Package planner checks properties of every entity's planner.
 //
-//	planner.go  that each failure is followed by a pause
+//	planner.go  each failure is followed by a back-off
 package planner

@@ -10,12 +10,12 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// mostSteps is how many steps may fail in an hour: some two dozen for each step that has a back-off of its own.
+// mostSteps is how many steps may fail in an hour: some two dozen for each step with a back-off of its own.
 const mostSteps = 250
 
-// PausesAfterFailures checks that a planner whose every step fails for good pauses after each of them: a step and the
-// write that tells of its failure do not make each other's pause end. Decide refreshes what is derived, and plans;
-// failure is where the planner looks for what failed.
+// PausesAfterFailures checks that a planner backs off after each failure if every step fails for good: a step and the
+// status write for its failure do not end each other's back-off. Decide refreshes derived state, and plans; failure
+// returns the planner's failure.
 func PausesAfterFailures(
 	t *testing.T, now time.Time, decide func(time.Time) entity.Decision, failure **entity.Failure,
 ) {
@@ -30,7 +30,7 @@ func PausesAfterFailures(
 		}
 		steps++
 		require.Less(t, steps, mostSteps, "in an hour")
-		*failure = (*failure).Failed(now, d.Step(), "", errors.New("refused"))
+		*failure = (*failure).AfterFailure(now, d.Step(), "", errors.New("refused"))
 	}
 	require.Positive(t, steps, "nothing was tried")
 }

@@ -1,2 +1,2 @@
-// Package processes finds programs that run on this machine, in containers too, and measures what they use of it.
+// Package processes finds programs that run on this machine, in containers too, and measures their resource usage.
 package processes

@@ -13,19 +13,19 @@ import (
 // Postgres is the program of all processes of a PostgreSQL server.
 const Postgres = "postgres"
 
-// Process is one that runs.
+// Process is a running process.
 type Process struct {
 	PID     int
 	Program string
-	Started uint64 // the kernel's ticks since the machine's start: with PID it tells one process from all others
+	Started uint64 // in the kernel's ticks since boot: with PID it identifies a process
 	Used    Used
 }
 
-// Used is what a process has used so far, or several together.
+// Used is the resource usage so far of one process, or of several.
 type Used struct {
 	CPU time.Duration `json:"cpu"` // processor time
-	// Resident is how many bytes are resident now; of PostgreSQL, whose processes share most of theirs, each one's
-	// part.
+	// Resident is the resident memory in bytes; for PostgreSQL, whose processes share most of theirs, the proportional
+	// part of each.
 	Resident int `json:"resident"`
 }
 
@@ -51,7 +51,7 @@ func Running(programs ...string) ([]Process, error) {
 			if err != nil {
 				continue // it has ended
 			}
-			resident = int(maps.Pss) //nolint:gosec // bytes of memory fit
+			resident = int(maps.Pss) // bytes of memory fit
 		}
 		out = append(out, Process{PID: p.PID, Program: program(args), Started: stat.Starttime,
 			Used: Used{CPU: time.Duration(stat.CPUTime() * float64(time.Second)), Resident: resident}})
@@ -59,16 +59,17 @@ func Running(programs ...string) ([]Process, error) {
 	return out, nil
 }
 
-// Of are those of one program.
+// Of returns the processes of one program.
 func Of(program string, all []Process) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Program != program })
 }
 
-// program is what a command line runs. Kubernetes' programs are one file in the local cluster, "kube", whose first
-// argument says which. A process of PostgreSQL's that serves a connection says so instead of its command line.
+// program returns the program of a command line. In the local cluster, Kubernetes' programs are one file, "kube", with
+// the name as its first argument. A process of PostgreSQL's that serves a connection replaces its command line by a
+// description.
 func program(args []string) string {
 	if len(args) == 0 {
-		return "" // a thread of the kernel's
+		return "" // a kernel thread
 	}
 	if strings.HasPrefix(args[0], Postgres+": ") {
 		return Postgres
@@ -80,13 +81,13 @@ func program(args []string) string {
 	return name
 }
 
-// Since is what each program has used since before: what processes that ended in between had used by then is lost.
+// Since returns what each program has used since before. The usage of processes that ended in between is lost.
 func Since(before, now []Process) map[string]Used {
 	out := map[string]Used{}
 	for _, p := range now {
 		u := out[p.Program]
 		u.CPU, u.Resident = u.CPU+p.Used.CPU, u.Resident+p.Used.Resident
-		if i := slices.IndexFunc(before, p.same); i >= 0 {
+		if i := slices.IndexFunc(before, p.isSame); i >= 0 {
 			u.CPU -= before[i].Used.CPU
 		}
 		out[p.Program] = u
@@ -94,10 +95,10 @@ func Since(before, now []Process) map[string]Used {
 	return out
 }
 
-func (p Process) same(q Process) bool { return p.PID == q.PID && p.Started == q.Started }
+func (p Process) isSame(q Process) bool { return p.PID == q.PID && p.Started == q.Started }
 
-// Replaced says whether none of the processes from before is among those that run now, and another one is.
+// Replaced reports whether none of the processes from before runs now, and another one does.
 func Replaced(before, now []Process) bool {
-	was := func(p Process) bool { return slices.ContainsFunc(before, p.same) }
+	was := func(p Process) bool { return slices.ContainsFunc(before, p.isSame) }
 	return len(now) > 0 && !slices.ContainsFunc(now, was)
 }

@@ -14,13 +14,13 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/suite"
 	"github.com/virtflow/virtflow/workers/control"
 )
 
 const folder = "histories"
 
-// TestRecordedHistoriesReplay replays every history whole, and every prefix that a worker may have stopped at.
+// TestRecordedHistoriesReplay replays every history as a whole, and every prefix at which a worker may have stopped.
 func TestRecordedHistoriesReplay(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 	for kind, n := range least {
 		require.GreaterOrEqual(t, found[kind], n, "histories of %s are missing: the folder must not shrink", kind)
 	}
-	figures.Print(t, "replay: histories %d, replays with prefixes %d", len(files), replays)
+	suite.PrintFigures(t, "replay: histories %d, replays with prefixes %d", len(files), replays)
 }
 
 func read(t *testing.T, file string, lastEvent int64) *historypb.History {
@@ -69,7 +69,7 @@ func replay(t *testing.T, h *historypb.History) {
 		h.GetEvents()[len(h.GetEvents())-1].GetEventId())
 }
 
-// manifest reads the floor and how many histories there must be at least: lines of "workflow type, blank, number".
+// manifest reads the floor and the least numbers of histories: lines of "workflow type, blank, number".
 func manifest(t *testing.T) (floor string, least map[string]int) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(folder, "MANIFEST"))

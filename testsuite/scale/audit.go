@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// calls are the own requests of what is loaded about objects of a namespace: watches and lists apart, recorded events
-// counted for themselves.
+// calls are the requests of the control plane under load about objects of a namespace, without watches and lists.
+// Recorded events are counted separately.
 type calls struct {
 	Total  int            `json:"total"`
 	Events int            `json:"events"`
 	By     map[string]int `json:"by"`
-	Failed map[string]int `json:"failed"` // by what was answered
+	Failed map[string]int `json:"failed"` // by status
 }
 
 // auditLine is a request in the API server's audit log.
@@ -35,13 +35,13 @@ type auditLine struct {
 	Answer                 struct{ Code int }                                      `json:"responseStatus"`
 }
 
-// what was asked for.
+// what returns the verb and the resource.
 func (l auditLine) what() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s %s/%s", l.Verb, l.Object.Resource, l.Object.Subresource), "/")
 }
 
-// readAudit calls do with each request in an audit log that was received since then and answered: those about a
-// namespace, without watches. It returns when the first request of all was answered.
+// readAudit calls do with each request of an audit log that was received since then and answered, about a namespace,
+// without watches. It returns when the first request of the log was answered.
 func readAudit(log io.Reader, namespace string, since time.Time, do func(auditLine)) (first time.Time, err error) {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(make([]byte, 1<<20), 8<<20)
@@ -77,8 +77,7 @@ func (c *calls) add(l auditLine) {
 	c.By[l.what()]++
 }
 
-// audited reads the audit log and the older files beside it: the API server begins a new one when one is full, and
-// deletes those of which there are too many.
+// audited reads the audit log and its older files: the API server rotates the log, and deletes the oldest files.
 func (s *stage) audited(since time.Time, do func(auditLine)) error {
 	files, err := openAudit(s.Audit)
 	oldest := time.Now()
@@ -102,7 +101,7 @@ func (s *stage) audited(since time.Time, do func(auditLine)) error {
 	return nil
 }
 
-// openAudit opens all files of the audit log, once more where one has been renamed meanwhile.
+// openAudit opens all files of the audit log, again if one has been renamed meanwhile.
 func openAudit(log string) (files []*os.File, err error) {
 	list := func() ([]string, error) { return filepath.Glob(strings.TrimSuffix(log, ".log") + "*.log") }
 	before, err := list()
@@ -141,25 +140,25 @@ func auditedIn(f *os.File, namespace string, since time.Time, do func(auditLine)
 	return readAudit(f, namespace, since, do)
 }
 
-// counted are the own requests of what is loaded.
+// counted returns the control plane's requests.
 func (s *stage) counted(since time.Time) (calls, error) {
 	c := calls{By: map[string]int{}, Failed: map[string]int{}}
 	err := s.audited(since, func(l auditLine) {
-		if s.loaded.asked(l.UserAgent) {
+		if s.loaded.isOwn(l.UserAgent) {
 			c.add(l)
 		}
 	})
 	return c, err
 }
 
-// legs are when requests about the stage's machines were answered since then.
+// legs returns when requests about the stage's machines were answered since then.
 func (s *stage) legs(since time.Time) ([]leg, error) {
 	t := trail{}
 	err := s.audited(since, t.add)
 	return t.legs(), err
 }
 
-// settledFor is how long nothing more may be asked of the API server until a step's requests are counted.
+// settledFor is how long there must be no further request before a step's requests are counted.
 const settledFor = 6 * time.Second
 
 // settled counts a step's requests once there are no more.

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// recorded says how often each event (kind and reason) was recorded about each VM and its VMI.
+// recorded counts each event (kind and reason), by VM and its VMI.
 type recorded map[string]map[string]int
 
 // eventsOf counts virtflow's events in a list.
@@ -27,7 +27,7 @@ func eventsOf(list []corev1.Event) recorded {
 	return r
 }
 
-// least is what was recorded about each of the VMs at least.
+// least returns the smallest count of each event over the VMs.
 func (r recorded) least() map[string]int {
 	var out map[string]int
 	for _, events := range r {
@@ -44,11 +44,11 @@ func (r recorded) least() map[string]int {
 	return out
 }
 
-// lost is how many events were not recorded about these VMs, of those that were recorded about each VM at rest.
-func lost(rest map[string]int, r recorded, names []string) map[string]int {
+// lost returns how many events of these VMs are missing, compared with a VM at rest.
+func lost(atRest map[string]int, r recorded, names []string) map[string]int {
 	out := map[string]int{}
 	for _, name := range names {
-		for what, n := range rest {
+		for what, n := range atRest {
 			if missing := n - r[name][what]; missing > 0 {
 				out[what] += missing
 			}
@@ -57,7 +57,7 @@ func lost(rest map[string]int, r recorded, names []string) map[string]int {
 	return out
 }
 
-// events lists those of the namespace.
+// events lists the events of the namespace.
 func (s *stage) events(ctx context.Context) (recorded, error) {
 	var all []corev1.Event
 	o := metav1.ListOptions{Limit: 500}

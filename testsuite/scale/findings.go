@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// moreCalls is how many times the requests of a VM at rest it may need under load: what takes long shows in a
-	// status meanwhile.
+	// moreCalls is the factor by which a VM under load may need more requests than at rest: a step that takes long is
+	// written to a status meanwhile.
 	moreCalls = 1.25
-	// moreDeletes is how many more DELETEs than at rest a step under load may need for each VM: one whose answer was
-	// lost is sent once more.
+	// moreDeletes is how many more DELETEs than at rest a step under load may need for each VM: one with a lost answer
+	// is sent again.
 	moreDeletes = 0.1
-	// mostFailedTasks is how many workflow tasks for each VM may have to be done once more, as a signal came meanwhile.
+	// mostFailedTasks is how many workflow tasks for each VM may fail, because a signal came meanwhile, and run again.
 	mostFailedTasks = 0.3
-	// lessGoodput is which part of what the machine can do has to get done under load.
+	// lessGoodput is the part of the capacity that must be reached under load.
 	lessGoodput = 0.8
 )
 
-// finding is one property: what was measured, and whether that is good.
+// finding is one property, with its measurement and result.
 type finding struct {
 	Property string `json:"property"`
 	Limit    string `json:"limit"`
@@ -43,7 +43,7 @@ func atMost(property string, limit, measured float64) finding {
 		Good: measured <= limit}
 }
 
-func yes(property string, is bool) finding {
+func holds(property string, is bool) finding {
 	f := finding{Property: property, Limit: "yes", Measured: "no", Good: is}
 	if is {
 		f.Measured = "yes"
@@ -51,7 +51,7 @@ func yes(property string, is bool) finding {
 	return f
 }
 
-// costs compares the requests of a step under load with those at rest, each VM's.
+// costs compares the requests for each VM of a step under load with those at rest.
 func costs(property string, rest, load step) finding {
 	limit := moreCalls * perVM(rest)
 	return finding{
@@ -60,7 +60,7 @@ func costs(property string, rest, load step) finding {
 	}
 }
 
-// workedOnce finds whether what destroys something, and a workflow's steps, were done once, as at rest.
+// workedOnce checks that deletions and workflow tasks were not repeated, compared with the same step at rest.
 func workedOnce(what string, rest, load step) []finding {
 	out := []finding{atMost("DELETEs for each VM: "+what, deletes(rest)+moreDeletes, deletes(load))}
 	if h := load.Histories; h != nil && h.Machines > 0 {
@@ -70,7 +70,7 @@ func workedOnce(what string, rest, load step) []finding {
 	return out
 }
 
-// deletes is how many DELETEs a step has needed for each VM.
+// deletes returns the DELETEs of a step for each VM.
 func deletes(s step) float64 {
 	n := 0
 	for what, times := range s.Calls.By {
@@ -83,7 +83,8 @@ func deletes(s step) float64 {
 
 func perVM(s step) float64 { return s.each(s.Calls.Total) }
 
-// goodput compares how many a second get done with how many the machine can do, or were asked for (0: more than that).
+// goodput compares the rate of a step with the machine's capacity, or with the requested rate (0: more than the
+// capacity).
 func goodput(property string, rate float64, capacity, load step) finding {
 	most := capacity.perSecond()
 	limit := lessGoodput * most
@@ -96,7 +97,7 @@ func goodput(property string, rate float64, capacity, load step) finding {
 	}
 }
 
-// eventsLost compares with what was recorded at rest, where there must be some.
+// eventsLost compares with the events at rest, of which there must be some.
 func eventsLost(property string, rest map[string]int, lost int) finding {
 	f := exactly(property, 0, lost)
 	if !slices.ContainsFunc(slices.Collect(maps.Values(rest)), func(n int) bool { return n > 0 }) {
@@ -117,7 +118,7 @@ func stopped(err error) finding {
 	return finding{Property: "the run was finished", Limit: "yes", Measured: "no: " + err.Error()}
 }
 
-// print writes the table, and is false when a property does not hold.
+// printFindings writes the table, and reports whether every property holds.
 func printFindings(out io.Writer, findings []finding) (good bool) {
 	good = true
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -134,7 +135,7 @@ func printFindings(out io.Writer, findings []finding) (good bool) {
 	return good
 }
 
-// printStep writes what came of a step.
+// printStep writes the results of a step.
 func printStep(out io.Writer, what string, s step) {
 	n := len(s.Took)
 	if n == 0 {

@@ -27,7 +27,7 @@ import (
 	"github.com/virtflow/virtflow/internal/kube"
 )
 
-// What virt-handler does without being told otherwise.
+// virt-handler's defaults.
 const (
 	handlerQPS, handlerBurst = 50, 100
 	handlerThreads           = 10
@@ -35,22 +35,22 @@ const (
 	heartbeatJitter          = 1.2
 )
 
-// handler asks the API server for what virt-handler asks on one node, as virt-handler: it follows the VMIs and writes
-// the status of those on its node. Its guests do at once what is asked of them.
+// handler makes the requests of a node's virt-handler, as virt-handler: it follows the VMIs and writes the status of
+// those on its node. Its guests start and stop at once.
 type handler struct {
 	node       string
 	kubernetes kubernetes.Interface
 	vmis       *kube.Client
 	recorder   record.EventRecorder
 	guests     *guests
-	written    sync.Map // the version of each VMI that was written last: what is written from it again would be refused
+	written    sync.Map // the last version of each VMI that was written: a second write from it is refused
 }
 
-// newHandler is the handler of a node, whose events are recorded until the run's life ends.
+// newHandler returns the handler of a node, whose events are recorded until the run's life ends.
 func newHandler(life context.Context, config *rest.Config, node string, g *guests) (*handler, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent, config.QPS, config.Burst = "virt-handler", handlerQPS, handlerBurst
-	// KubeVirt lets nobody else write what virt-handler does, and virt-handler write on its own node only.
+	// KubeVirt's policy permits only virt-handler to write this, and virt-handler to write only on its own node.
 	config.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + kubeVirtNamespace + ":kubevirt-handler",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + kubeVirtNamespace,
@@ -75,7 +75,7 @@ func newHandler(life context.Context, config *rest.Config, node string, g *guest
 		recorder: events.NewRecorder(scheme, corev1.EventSource{Component: "virt-handler", Host: node})}, nil
 }
 
-// run has the node take VMIs, and sees to those that come, until the run's life ends.
+// run makes the node schedulable and handles its VMIs until the run's life ends.
 func (h *handler) run(ctx, life context.Context) error {
 	if err := h.heartbeat(ctx); err != nil {
 		return fmt.Errorf("the heartbeat: %w", err)
@@ -122,7 +122,7 @@ func (h *handler) run(ctx, life context.Context) error {
 	return nil
 }
 
-// heartbeat says that virt-handler is alive, what takes VMIs to the node.
+// heartbeat writes virt-handler's heartbeat, which makes the node schedulable.
 func (h *handler) heartbeat(ctx context.Context) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"labels": map[string]string{
@@ -139,8 +139,8 @@ func (h *handler) heartbeat(ctx context.Context) error {
 	return err
 }
 
-// watchAll watches the VMIs of all nodes, as each virt-handler does, and drops what comes: it costs the API server the
-// same. It fails where it cannot begin.
+// watchAll watches the VMIs of all nodes, as each virt-handler does, and discards the events: it costs the API server
+// the same. It fails if the watch cannot begin.
 func (h *handler) watchAll(life context.Context) error {
 	open := func() (io.ReadCloser, error) {
 		return h.kubernetes.CoreV1().RESTClient().Get().
@@ -154,7 +154,7 @@ func (h *handler) watchAll(life context.Context) error {
 		if stream == nil {
 			if stream, err = open(); err != nil {
 				stream = nil
-				return // another one begins
+				return // another watch begins
 			}
 		}
 		_, err = io.Copy(io.Discard, stream)
@@ -200,12 +200,12 @@ func (h *handler) work(ctx context.Context, queue workqueue.TypedRateLimitingInt
 	}
 }
 
-// sync brings one VMI a step further. The next version of it, which the write makes, brings the next step.
+// sync brings one VMI a step further. The VMI's next version, which this write creates, triggers the next step.
 func (h *handler) sync(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) error {
 	if last, ok := h.written.Load(vmi.UID); ok && last == vmi.ResourceVersion {
 		return nil
 	}
-	running := h.guests.running(vmi.UID)
+	running := h.guests.isRunning(vmi.UID)
 	written := next(vmi, running, time.Now())
 	if written == nil {
 		return nil
@@ -236,7 +236,7 @@ func (h *handler) sync(ctx context.Context, vmi *kubevirt.VirtualMachineInstance
 	return nil
 }
 
-// next is a VMI with what virt-handler writes as soon as the VMI is like this; nil: it writes nothing.
+// next returns the VMI with virt-handler's next write; nil: it writes nothing.
 func next(vmi *kubevirt.VirtualMachineInstance, running bool, now time.Time) *kubevirt.VirtualMachineInstance {
 	out := vmi.DeepCopy()
 	switch {
@@ -246,7 +246,7 @@ func next(vmi *kubevirt.VirtualMachineInstance, running bool, now time.Time) *ku
 		enter(out, kubevirt.Succeeded, now)
 	case vmi.DeletionTimestamp != nil:
 		enter(out, kubevirt.Failed, now)
-	case vmi.Status.Phase == kubevirt.Scheduled && !defined(vmi):
+	case vmi.Status.Phase == kubevirt.Scheduled && !isDefined(vmi):
 		define(out)
 	case vmi.Status.Phase == kubevirt.Scheduled && running:
 		boot(out)
@@ -257,7 +257,7 @@ func next(vmi *kubevirt.VirtualMachineInstance, running bool, now time.Time) *ku
 	return out
 }
 
-// enter lets a VMI be in a phase.
+// enter sets a VMI's phase.
 func enter(vmi *kubevirt.VirtualMachineInstance, phase kubevirt.VirtualMachineInstancePhase, now time.Time) {
 	vmi.Status.Phase = phase
 	vmi.Status.PhaseTransitionTimestamps = append(vmi.Status.PhaseTransitionTimestamps,
@@ -265,11 +265,11 @@ func enter(vmi *kubevirt.VirtualMachineInstance, phase kubevirt.VirtualMachineIn
 			PhaseTransitionTimestamp: metav1.NewTime(now)})
 }
 
-// defined says whether the guest's definition has been written down.
-func defined(vmi *kubevirt.VirtualMachineInstance) bool { return vmi.Status.MigrationMethod != "" }
+// isDefined reports whether the guest's definition is in the status.
+func isDefined(vmi *kubevirt.VirtualMachineInstance) bool { return vmi.Status.MigrationMethod != "" }
 
-// define writes down what is known before the guest runs. (KubeVirt takes a guest with a disk of its own for one whose
-// blocks are to be copied.)
+// define writes what is known before the guest runs. (KubeVirt treats a guest with a disk of its own as one whose
+// blocks must be copied.)
 func define(vmi *kubevirt.VirtualMachineInstance) {
 	vmi.Status.MigrationMethod, vmi.Status.SelinuxContext = kubevirt.BlockMigration, "none"
 	for _, is := range []kubevirt.VirtualMachineInstanceConditionType{kubevirt.VirtualMachineInstanceIsMigratable,
@@ -282,7 +282,7 @@ func define(vmi *kubevirt.VirtualMachineInstance) {
 	}
 }
 
-// boot writes down what the running guest shows.
+// boot writes what is known of the running guest.
 func boot(vmi *kubevirt.VirtualMachineInstance) {
 	vmi.Status.Machine = &kubevirt.Machine{Type: "pc-q35-7.2"}
 	if vmi.Status.Memory != nil {

@@ -12,14 +12,15 @@ import (
 	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
-// idle is what a time has cost in which all machines ran and nobody asked for anything.
+// idle is the cost of a time in which all machines ran without any request of a user.
 type idle struct {
 	For   time.Duration             `json:"for"`
 	Calls calls                     `json:"calls"` // about the machines
 	Used  map[string]processes.Used `json:"used"`
 }
 
-// idle lets all machines of a stage run, and do nothing else: then nothing may be asked of the API server about them.
+// idle lets all machines of a stage run without any request of a user: then there may be no requests to the API server
+// about them.
 func (s *stage) idle(ctx context.Context) error {
 	before, err := processes.Running(s.loaded.programs()...)
 	if err != nil {
@@ -42,9 +43,9 @@ func (s *stage) idle(ctx context.Context) error {
 	s.report.Idle = &out
 	printIdle(os.Stdout, s.count, s.object().plural, out)
 	if s.KubeVirt {
-		return nil // which promises nothing of the kind
+		return nil // KubeVirt has no such property
 	}
-	s.found(exactly("requests and events while nobody asked for anything", 0, out.Calls.Total+out.Calls.Events))
+	s.found(exactly("requests and events while no user acted", 0, out.Calls.Total+out.Calls.Events))
 	return nil
 }
 

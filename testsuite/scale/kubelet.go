@@ -15,14 +15,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// kubelets is how many pods are seen to at once, for all nodes together.
+// kubelets is how many pods are handled at once, for all nodes together.
 const kubelets = 32
 
-// play has every pod on a simulated node run, be ready when its readiness gates are, and end when it is deleted, until
-// the run's life ends.
+// play simulates the kubelets until the run's life ends: every pod on a simulated node runs, is ready when its
+// readiness gates are, and ends when it is deleted.
 func (r *run) play(ctx, life context.Context) error {
 	factory := informers.NewSharedInformerFactory(r.kubernetes, 0)
 	pods := factory.Core().V1().Pods()
@@ -67,12 +67,12 @@ func (r *run) play(ctx, life context.Context) error {
 	return nil
 }
 
-// sync brings one pod a step further; it calls again when the pod has to be looked at once more without a change of it.
+// sync brings one pod a step further; it calls again when the pod must be handled again without a change.
 func (r *run) sync(ctx context.Context, pod *corev1.Pod, again func()) error {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
 	case pod.DeletionTimestamp != nil && !ended:
-		if !r.loaded.ended(pod, again) {
+		if !r.loaded.hasEnded(pod, again) {
 			return nil
 		}
 		return r.patchStatus(ctx, pod, status(pod, corev1.PodSucceeded, corev1.ConditionFalse))
@@ -118,14 +118,14 @@ func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) corev1.Condition
 	return ""
 }
 
-// status is what a kubelet says of a pod whose containers run, or have ended.
+// status returns a kubelet's status of a pod whose containers run, or have ended.
 func status(pod *corev1.Pod, phase corev1.PodPhase, ready corev1.ConditionStatus) corev1.PodStatus {
 	now := metav1.NewTime(time.Now())
 	started := now
 	if pod.Status.StartTime != nil {
 		started = *pod.Status.StartTime
 	}
-	ip := fmt.Sprintf("198.18.%d.%d", pod.UID[0], pod.UID[1]) // of nobody: no guest runs
+	ip := fmt.Sprintf("198.18.%d.%d", pod.UID[0], pod.UID[1]) // unused: no guest runs
 	s := corev1.PodStatus{
 		Phase: phase, StartTime: &started, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
 		Conditions: []corev1.PodCondition{
@@ -136,7 +136,7 @@ func status(pod *corev1.Pod, phase corev1.PodPhase, ready corev1.ConditionStatus
 	for _, c := range pod.Spec.Containers {
 		state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}
 		if phase != corev1.PodRunning {
-			message, _ := json.Marshal(contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true}) //nolint:errcheck // plain data
+			message, _ := json.Marshal(contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true})
 			state = corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now,
 					Message: string(message)}}

@@ -18,14 +18,14 @@ import (
 // kubeVirtNamespace is where KubeVirt's own pods run.
 const kubeVirtNamespace = "kubevirt"
 
-// kubeVirt is KubeVirt's own control plane. What it promises is not checked, but measured.
+// kubeVirt is KubeVirt's own control plane. It is measured, without checked properties.
 type kubeVirt struct {
 	*run
 	config *rest.Config
 	guests *guests
 }
 
-// newKubeVirt fails where KubeVirt is not deployed.
+// newKubeVirt fails if KubeVirt is not deployed.
 func newKubeVirt(ctx context.Context, r *run, config *rest.Config) (kubeVirt, error) {
 	_, err := r.kubernetes.CoreV1().Namespaces().Get(ctx, kubeVirtNamespace, metav1.GetOptions{})
 	if err != nil {
@@ -38,8 +38,8 @@ func (kubeVirt) programs() []string {
 	return append(slices.Clone(sharedPrograms), "virt-api", "virt-controller")
 }
 
-// asked counts what is asked for in the name of virt-handler, too.
-func (kubeVirt) asked(userAgent string) bool { return strings.HasPrefix(userAgent, "virt-") }
+// isOwn reports whether a request is KubeVirt's, including those in the name of virt-handler.
+func (kubeVirt) isOwn(userAgent string) bool { return strings.HasPrefix(userAgent, "virt-") }
 
 func (k kubeVirt) serve(ctx, life context.Context, node string) error {
 	h, err := newHandler(life, k.config, node, k.guests)
@@ -52,9 +52,10 @@ func (k kubeVirt) serve(ctx, life context.Context, node string) error {
 	return nil
 }
 
-// ended lets a pod end once virt-handler has seen its guest end: the launcher waits for that, too.
-func (k kubeVirt) ended(pod *corev1.Pod, again func()) bool {
-	return k.guests.ended(types.UID(pod.Labels[kubevirt.CreatedByLabel]), again)
+// hasEnded reports whether virt-handler has seen the guest of a pod end: the launcher waits for that. If not, it calls
+// again later.
+func (k kubeVirt) hasEnded(pod *corev1.Pod, again func()) bool {
+	return k.guests.hasEnded(types.UID(pod.Labels[kubevirt.CreatedByLabel]), again)
 }
 
 func (kubeVirt) histories(context.Context, *stage, time.Time) (*sampled, error) { return nil, nil }
@@ -65,13 +66,13 @@ func (kubeVirt) started(context.Context, *stage, atRest, step, step) error { ret
 
 func (kubeVirt) done(context.Context, *stage, comparison) error { return nil }
 
-// guests are those that run on the simulated nodes, by their VMIs.
+// guests are the running guests on the simulated nodes, by their VMIs.
 type guests struct {
 	mu   sync.Mutex
 	runs map[types.UID]*guest
 }
 
-// guest is one that runs.
+// guest is a running guest.
 type guest struct {
 	stopping bool
 	waiting  []func() // for its end
@@ -79,20 +80,20 @@ type guest struct {
 
 func newGuests() *guests { return &guests{runs: map[types.UID]*guest{}} }
 
-// start notes that a guest runs.
+// start records that a guest runs.
 func (g *guests) start(vmi types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.runs[vmi] = &guest{}
 }
 
-func (g *guests) running(vmi types.UID) bool {
+func (g *guests) isRunning(vmi types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.runs[vmi] != nil
 }
 
-// stop says whether a guest runs that has not been told to stop before.
+// stop reports whether a guest runs that was not asked to stop before.
 func (g *guests) stop(vmi types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,7 +105,7 @@ func (g *guests) stop(vmi types.UID) bool {
 	return true
 }
 
-// end notes that a guest has ended, and says so to those who wait.
+// end records that a guest has ended, and calls those who wait for it.
 func (g *guests) end(vmi types.UID) {
 	g.mu.Lock()
 	one := g.runs[vmi]
@@ -117,8 +118,8 @@ func (g *guests) end(vmi types.UID) {
 	}
 }
 
-// ended says whether a guest does not run; while it does, it calls again once it has ended.
-func (g *guests) ended(vmi types.UID, again func()) bool {
+// hasEnded reports whether a guest does not run. While it does, again is called once it has ended.
+func (g *guests) hasEnded(vmi types.UID, again func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	one := g.runs[vmi]

@@ -17,13 +17,13 @@ func TestRequestsOfKubeVirt(t *testing.T) {
 		"virt-controller/v0.0.0 (linux/amd64) kubernetes/$Format": true, "virt-api/v0.0.0": true, "virt-handler": true,
 		"virtflow-control-worker": false, "scale": false, "kubectl/v1.36.3": false,
 	} {
-		require.Equal(t, is, kubeVirt{}.asked(agent), agent)
+		require.Equal(t, is, kubeVirt{}.isOwn(agent), agent)
 	}
-	require.False(t, virtflow{}.asked("virt-controller/v0.0.0"))
+	require.False(t, virtflow{}.isOwn("virt-controller/v0.0.0"))
 }
 
-// TestWhatVirtHandlerWrites is a VMI's life on its node: it is defined, runs, and is shut down, by one write each.
-func TestWhatVirtHandlerWrites(t *testing.T) {
+// TestVirtHandlerWrites plays a VMI's life on its node: it is defined, runs, and is shut down, by one write each.
+func TestVirtHandlerWrites(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	vmi := &kubevirt.VirtualMachineInstance{Spec: small()}
 	vmi.Status = kubevirt.VirtualMachineInstanceStatus{Phase: kubevirt.Scheduled,
@@ -39,7 +39,7 @@ func TestWhatVirtHandlerWrites(t *testing.T) {
 	require.Equal(t, kubevirt.Running, vmi.Status.Phase)
 	require.Equal(t, "default", vmi.Status.Interfaces[0].Name)
 	require.Equal(t, "vda", vmi.Status.VolumeStatus[0].Target)
-	require.Nil(t, next(vmi, true, now), "there is no more to say")
+	require.Nil(t, next(vmi, true, now), "nothing has changed")
 
 	deleted := metav1.NewTime(now)
 	vmi.DeletionTimestamp = &deleted
@@ -53,7 +53,7 @@ func TestWhatVirtHandlerWrites(t *testing.T) {
 	require.Equal(t, kubevirt.Failed, next(early, false, now).Status.Phase, "it never ran")
 }
 
-func TestAPodEndsAfterItsGuest(t *testing.T) {
+func TestPodEndsAfterGuest(t *testing.T) {
 	now := metav1.Now()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: types.UID("8f7e979"), DeletionTimestamp: &now,
@@ -74,10 +74,10 @@ func TestAPodEndsAfterItsGuest(t *testing.T) {
 	k.guests.start("vmi")
 	require.Equal(t, corev1.PodRunning, sync())
 	require.True(t, k.guests.stop("vmi"))
-	require.False(t, k.guests.stop("vmi"), "it has been told before")
+	require.False(t, k.guests.stop("vmi"), "it was asked to stop before")
 	require.Equal(t, corev1.PodRunning, sync())
 	k.guests.end("vmi")
 	require.Equal(t, 2, looked)
 	require.Equal(t, corev1.PodSucceeded, sync())
-	require.False(t, k.guests.running("vmi"))
+	require.False(t, k.guests.isRunning("vmi"))
 }

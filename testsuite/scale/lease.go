@@ -14,7 +14,7 @@ import (
 	"github.com/virtflow/virtflow/crdwatch"
 )
 
-// leaseWatch notes whether a leader has kept its lease.
+// leaseWatch records whether a leader has kept its lease.
 type leaseWatch struct {
 	mu      sync.Mutex
 	holder  string
@@ -23,7 +23,7 @@ type leaseWatch struct {
 	changes int
 }
 
-// observe folds one version of the lease into what is known.
+// observe processes one version of the lease.
 func (w *leaseWatch) observe(l *coordinationv1.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,7 +43,7 @@ func (w *leaseWatch) observe(l *coordinationv1.Lease) {
 	w.holder, w.renewed = holder, renewed
 }
 
-// sinceRenewed is the longest time in which the lease was not renewed, also that which goes on.
+// sinceRenewed returns the longest time without a renewal, including the present one, and the changes of the holder.
 func (w *leaseWatch) sinceRenewed(now time.Time) (longest time.Duration, changes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

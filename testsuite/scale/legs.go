@@ -10,29 +10,29 @@ import (
 	"time"
 )
 
-// leg is when, counted from the user's request about a machine, another request about it was answered. The audit log
-// has neither what Kubernetes's own controllers ask for (such as the binding of pods), nor the names of what the API
-// server names itself (KubeVirt's pods); reading, watching and recorded events do not count.
+// leg is the time from a user's request about a machine until another request about it was answered. The audit log has
+// neither the requests of Kubernetes's own controllers (such as the binding of pods), nor the names that the API server
+// generates (KubeVirt's pods). Reads, watches and recorded events do not count.
 type leg struct {
-	What     string        `json:"what"` // who asked for what; a machine's second such request is another leg
+	What     string        `json:"what"` // user agent and request; a machine's second such request is another leg
 	Machines int           `json:"machines"`
 	Median   time.Duration `json:"median"`
 	P95      time.Duration `json:"p95"`
 }
 
-// trail is what was asked for about each machine.
+// trail has the requests about each machine.
 type trail map[string][]request
 
 type request struct {
 	what                string
-	users               bool // whether it is what the user wants of the machine in this step
+	users               bool // the user's own request of this step
 	received, completed time.Time
 }
 
-// machineName is in the names of a machine's objects, but for what is named by a UID.
+// machineName matches in the names of a machine's objects, unless they are named by a UID.
 var machineName = regexp.MustCompile(`\bvm\d{5}\b`)
 
-// add notes a request if it has changed something about a machine.
+// add records a request if it has changed something about a machine.
 func (t trail) add(l auditLine) {
 	switch name := machineName.FindString(l.Object.Name); {
 	case name == "", l.Verb == "get", l.Object.Resource == "events", l.Answer.Code >= 400:
@@ -46,8 +46,7 @@ func (t trail) add(l auditLine) {
 	}
 }
 
-// legs are those that more than half of the machines have about which the user's request is known, in the order of
-// their times.
+// legs returns the legs of more than half of the machines whose user's request is known, in the order of their times.
 func (t trail) legs() []leg {
 	took, machines := map[string][]time.Duration{}, 0
 	for _, requests := range t {
@@ -79,7 +78,7 @@ func (t trail) legs() []leg {
 	return out
 }
 
-// printLegs writes those of a step of n machines.
+// printLegs writes the legs of a step of n machines.
 func printLegs(out io.Writer, legs []leg, n int) {
 	for _, l := range legs {
 		of := ""

@@ -7,18 +7,18 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// machine is what is known of one VM and its VMI.
+// machine is the observed state of one VM and its VMI.
 type machine struct {
-	VM, VMI     bool   // whether the objects are there
+	VM, VMI     bool   // the objects exist
 	Ready       bool   // the VM's
 	UID         string // the VMI's
 	Running     bool   // the VMI's
-	Failure     string // what the VM's condition Failure says, or that the VMI has failed
+	Failure     string // the message of the VM's condition Failure, or that the VMI has failed
 	asked, done time.Time
-	before      string // the VMI's UID when its replacement was asked for
+	before      string // the VMI's UID at the request for its replacement
 }
 
-// observeVM folds a VM into what is known; nil: it is gone.
+// observeVM processes a VM; nil: it is gone.
 func (m *machine) observeVM(vm *kubevirt.VirtualMachine) {
 	if m.VM, m.Ready, m.Failure = vm != nil, false, ""; vm == nil {
 		return
@@ -31,7 +31,7 @@ func (m *machine) observeVM(vm *kubevirt.VirtualMachine) {
 	}
 }
 
-// observeVMI folds a VMI into what is known; nil: it is gone.
+// observeVMI processes a VMI; nil: it is gone.
 func (m *machine) observeVMI(vmi *kubevirt.VirtualMachineInstance) {
 	if m.VMI, m.UID, m.Running = vmi != nil, "", false; vmi != nil {
 		m.UID, m.Running = string(vmi.UID), vmi.Status.Phase == kubevirt.Running
@@ -41,7 +41,7 @@ func (m *machine) observeVMI(vmi *kubevirt.VirtualMachineInstance) {
 	}
 }
 
-// What is waited for.
+// runs reports whether the VMI runs. Steps wait until it or one of the functions below holds.
 func runs(m *machine) bool     { return m.Running }
 func started(m *machine) bool  { return m.VM && m.Ready && m.Running }
 func replaced(m *machine) bool { return started(m) && m.UID != m.before }

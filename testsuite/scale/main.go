@@ -23,28 +23,28 @@ func main() { process.Main(command) }
 // options of a run.
 type options struct {
 	Count    int           // VMs of the stage load
-	Rate     float64       // how many of them a second; 0: twice the capacity
+	Rate     float64       // VMs a second; 0: twice the capacity
 	Rest     int           // VMs of the stage rest
 	Capacity int           // VMs of the stage capacity
-	InHand   int           // how many of those are started at a time
+	InHand   int           // VMs that are started at a time in the stage capacity
 	Nodes    int           // simulated nodes
-	Patience time.Duration // how long the slowest of a step may take
+	Patience time.Duration // limit for the slowest of a step
 	KubeVirt bool          `json:",omitempty"` // loads KubeVirt's own controllers, not virtflow
-	VMIs     bool          // makes VMIs by themselves instead of VMs
-	Boot     time.Duration `json:",omitempty"` // how long a guest takes until it runs
-	Failures float64       `json:",omitempty"` // the part of all attempts to start a guest that fail
+	VMIs     bool          // creates standalone VMIs instead of VMs
+	Boot     time.Duration `json:",omitempty"` // time until a guest runs
+	Failures float64       `json:",omitempty"` // fraction of failed attempts to start a guest
 	Replace  bool          // deletes all VMIs of VMs, too
-	Idle     time.Duration `json:",omitempty"` // how long all VMs run with nothing asked for
+	Idle     time.Duration `json:",omitempty"` // how long all VMs run without requests
 	Restarts bool          // kills each program while all VMs run
-	Counts   bool          `json:",omitempty"` // judges counts alone
+	Counts   bool          `json:",omitempty"` // judges counts only
 	Resume   string        // namespace of the VMs of an earlier run
 	Keep     bool          // leaves the namespaces
 	System   string        // virtflow's own namespace
 	Audit    string        // the API server's audit log
-	Out      string        // file for what was measured
+	Out      string        // file for the report
 }
 
-// mostBoot is less than the control worker gives a node for an attempt.
+// mostBoot is less than the control worker's limit for an attempt on a node.
 const mostBoot = 25 * time.Second
 
 func command() *cobra.Command {
@@ -53,37 +53,37 @@ func command() *cobra.Command {
 	cmd := process.NewCommand("scale", "load the local cluster's control plane with VMs on simulated nodes",
 		func(f *pflag.FlagSet) {
 			temporal.AddFlags(f)
-			f.IntVar(&o.Count, "count", 1000, "how many VMs are made under load")
+			f.IntVar(&o.Count, "count", 1000, "VMs that are created under load")
 			f.Float64Var(&o.Rate, "rate", 0,
-				"how many of them a second; 0: twice as many as the machine can do, which is measured first")
-			f.IntVar(&o.Rest, "rest", 5, "how many VMs are made one at a time, to see what each costs at rest")
-			f.IntVar(&o.Capacity, "capacity", 100, "how many VMs are made to see how many a second the machine can do")
-			f.IntVar(&o.InHand, "in-hand", 16, "how many of those are started at a time")
-			f.IntVar(&o.Nodes, "nodes", 20, "how many nodes are simulated")
+				"VMs a second; 0: twice the machine's capacity, which is measured first")
+			f.IntVar(&o.Rest, "rest", 5, "VMs that are created one at a time, to measure the cost of each at rest")
+			f.IntVar(&o.Capacity, "capacity", 100, "VMs that are created to measure the machine's capacity")
+			f.IntVar(&o.InHand, "in-hand", 16, "VMs that are started at a time for that")
+			f.IntVar(&o.Nodes, "nodes", 20, "number of simulated nodes")
 			f.DurationVar(&o.Patience, "patience", 15*time.Minute,
-				"how long a step may take, until the last VM has done it")
+				"limit for a step, until the last VM has done it")
 			f.BoolVar(&o.KubeVirt, "kubevirt", false,
 				"load KubeVirt's own controllers (make kubevirt) instead of virtflow: virt-handler is simulated, too")
-			f.BoolVar(&o.VMIs, "vmis", false, "make VMIs by themselves instead of VMs")
-			f.DurationVar(&o.Boot, "boot", 0, "how long a guest takes until it runs")
+			f.BoolVar(&o.VMIs, "vmis", false, "create standalone VMIs instead of VMs")
+			f.DurationVar(&o.Boot, "boot", 0, "time until a guest runs")
 			f.Float64Var(&o.Failures, "failures", 0,
-				"the part of all attempts to start a guest that fail, as 0.1: each is tried again")
+				"fraction of attempts to start a guest that fail, such as 0.1; each is tried again")
 			f.BoolVar(&o.Replace, "replace", true, "delete all VMIs, and wait until all VMs run again")
 			f.DurationVar(&o.Idle, "idle", 0,
-				"let all VMs run for so long with nothing asked for, and see what it costs: only 5m or more is sure to have "+
-					"crdwatch's resync in it")
+				"let all VMs run this long without requests, and measure the cost: only 5m or more is sure to contain "+
+					"crdwatch's resync")
 			f.BoolVar(&o.Restarts, "restarts", false,
-				"kill the programs of the control plane in turn while all VMs run, and see what it costs")
+				"kill the programs of the control plane in turn while all VMs run, and measure the cost")
 			f.BoolVar(&o.Counts, "counts-only", false,
-				"judge counts alone, not how many VMs a second get done and how long crdwatch's lease is not renewed, "+
-					"which also depend on what else the machine does")
+				"judge counts only, without the rate and the renewal of crdwatch's lease, "+
+					"which also depend on other load of the machine")
 			f.StringVar(&o.Resume, "resume", "",
-				"go on with the VMs in this namespace, which a run with --keep has left or one that was cut off: none "+
-					"are made, nor replaced")
-			f.BoolVar(&o.Keep, "keep", false, "leave the VMs and the simulated nodes there at the end, to go on with "+
+				"continue with the VMs in this namespace, left by a run with --keep or an interrupted one: none "+
+					"are created or replaced")
+			f.BoolVar(&o.Keep, "keep", false, "leave the VMs and the simulated nodes at the end, to continue with "+
 				"--resume within five minutes: then Kubernetes takes the pods of such nodes for lost")
 			f.StringVar(&o.System, "system", "virtflow", "namespace that virtflow runs in")
-			f.StringVar(&o.Out, "out", "", "a file for what was measured, as JSON (make scale-plots draws it)")
+			f.StringVar(&o.Out, "out", "", "file for the report, as JSON (make scale-plots draws it)")
 			f.StringVar(&o.Audit, "audit-log", "", "the API server's audit log")
 		}, func(ctx context.Context, p *process.Process) error {
 			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 || o.Idle < 0 {
@@ -103,7 +103,7 @@ func command() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("finding the cluster (run this with the environment of make env): %w", err)
 			}
-			config.QPS, config.UserAgent = -1, "scale" // what limits is --rate
+			config.QPS, config.UserAgent = -1, "scale" // --rate is the limit
 			clients, err := kubernetes.NewForConfig(config)
 			if err != nil {
 				return err
@@ -118,7 +118,7 @@ func command() *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("--out: %w", err)
 				}
-				defer file.Close() //nolint:errcheck // what is written to it is not buffered
+				defer file.Close()
 				out = file
 			}
 			r := &run{options: o, host: config.Host, kubernetes: clients, kubevirt: kv, log: p.Log, out: out,

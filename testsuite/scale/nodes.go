@@ -23,8 +23,8 @@ const (
 
 func nodeName(i int) string { return fmt.Sprintf("simulated%d", i) }
 
-// makeNodes makes the simulated nodes, and until the run's life ends keeps their leases and has them answer as nodes of
-// what is loaded do.
+// makeNodes creates the simulated nodes. Until the run's life ends, it renews their leases and serves them as nodes of
+// the control plane under load.
 func (r *run) makeNodes(ctx, life context.Context) error {
 	for i := range r.Nodes {
 		name := nodeName(i)
@@ -39,8 +39,8 @@ func (r *run) makeNodes(ctx, life context.Context) error {
 	return nil
 }
 
-// leaseLasts is how long a node may not renew its lease until the local cluster takes it for lost, and after five
-// minutes its pods away.
+// leaseLasts is the time without a renewed lease after which the local cluster treats a node as lost. Five minutes
+// later it deletes the node's pods.
 const leaseLasts = 25 * time.Second
 
 func (r *run) makeNode(ctx context.Context, name string) error {
@@ -58,7 +58,7 @@ func (r *run) makeNode(ctx context.Context, name string) error {
 			Name: name,
 			Labels: map[string]string{labelSimulated: "true", corev1.LabelHostname: name, corev1.LabelOSStable: "linux",
 				corev1.LabelArchStable: "amd64"},
-			// KubeVirt's policy on what virt-handler writes to a node fails where that has no annotation yet.
+			// KubeVirt's policy on virt-handler's writes to a node fails for a node without annotations.
 			Annotations: map[string]string{labelSimulated: "true"},
 		},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: labelSimulated, Effect: corev1.TaintEffectNoSchedule}}},
@@ -80,11 +80,11 @@ func (r *run) makeNode(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = nodes.PatchStatus(ctx, name, status) // strategic: what controllers have written stays
+	_, err = nodes.PatchStatus(ctx, name, status) // strategic: other fields, which controllers have written, stay
 	return err
 }
 
-// lease renews a node's lease: the node counts as well while it is fresh.
+// lease renews a node's lease: the node counts as healthy while it is fresh.
 func (r *run) lease(ctx context.Context, name string) error {
 	seconds, now := int32(40), metav1.NowMicro()
 	leases := r.kubernetes.CoordinationV1().Leases(nodeLeases)
@@ -119,11 +119,11 @@ func (r *run) renew(ctx context.Context, name string) {
 		_, err := r.kubernetes.CoordinationV1().Leases(nodeLeases).
 			Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if late := time.Since(renewed); late > leaseLasts && ctx.Err() == nil {
-			fmt.Fprintf(os.Stderr, "scale: the lease of %s was not renewed for %s: what is measured is no longer the "+
-				"control plane's doing (a lower --rate helps)\n", name, round(late))
+			fmt.Fprintf(os.Stderr, "scale: the lease of %s was not renewed for %s: the figures are not only of the "+
+				"control plane any more (use a lower --rate)\n", name, round(late))
 		}
 		if err != nil && ctx.Err() == nil {
-			r.log.Warn().Err(err).Str("node", name).Msg("renewing a node's lease")
+			r.log.Warn().Err(err).Str("node", name).Msg("failed to renew lease")
 			continue
 		}
 		renewed = time.Now()

@@ -9,13 +9,13 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// object is what a run makes: VMs, or VMIs by themselves.
+// object describes what a run creates: VMs, or standalone VMIs.
 type object struct {
 	plural  string // for people
 	kind    string // for kubectl
 	make    func(ctx context.Context, s *stage, name string) error
 	started func(*machine) bool
-	// replaced says that another VMI comes where one is deleted.
+	// replaced: a deleted VMI is replaced by another one.
 	replaced bool
 }
 
@@ -45,7 +45,7 @@ func makeVMI(ctx context.Context, s *stage, name string) error {
 	return err
 }
 
-// small is the spec of a small guest on a simulated node.
+// small returns the spec of a small guest on a simulated node.
 func small() kubevirt.VirtualMachineInstanceSpec {
 	memory := resource.MustParse("64Mi")
 	return kubevirt.VirtualMachineInstanceSpec{

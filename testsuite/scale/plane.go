@@ -9,37 +9,37 @@ import (
 	"github.com/virtflow/virtflow/testsuite/histories"
 )
 
-// controlPlane is what is loaded: virtflow, or KubeVirt's own controllers.
+// controlPlane is the control plane under load: virtflow, or KubeVirt's own controllers.
 type controlPlane interface {
-	// programs are those of the control plane whose use of the machine is measured.
+	// programs returns the programs of the control plane whose resource usage is measured.
 	programs() []string
-	// asked says whether a request to the API server with this user agent is its own.
-	asked(userAgent string) bool
-	// serve has a simulated node answer as its program on a node does, until the run's life ends.
+	// isOwn reports whether a request with this user agent is the control plane's.
+	isOwn(userAgent string) bool
+	// serve simulates the control plane's program on a node until the run's life ends.
 	serve(ctx, life context.Context, node string) error
-	// ended says whether the guest of a pod that is being deleted has ended. If not, it calls again once it has.
-	ended(pod *corev1.Pod, again func()) bool
-	// histories is what Temporal has recorded since then about some VMs of a stage; nil where there is no Temporal.
+	// hasEnded reports whether the guest of a pod that is being deleted has ended. If not, it calls again once it has.
+	hasEnded(pod *corev1.Pod, again func()) bool
+	// histories counts what Temporal has recorded since then about some VMs of a stage; nil: there is no Temporal.
 	histories(ctx context.Context, s *stage, since time.Time) (*sampled, error)
-	// watch observes what it promises to keep up meanwhile; the function it returns finds whether it has.
+	// watch observes a property that must hold during the run; the returned function adds its finding.
 	watch(ctx, life context.Context) (kept func(), err error)
-	// started and done find what it promises of a step under load, which was finished.
+	// started and done add the findings of a completed step under load.
 	started(ctx context.Context, s *stage, rest atRest, capacity, load step) error
 	done(ctx context.Context, s *stage, c comparison) error
 }
 
-// comparison is of a step under load with the same step at rest.
+// comparison compares a step under load with the same step at rest.
 type comparison struct {
-	requests, of string // names of what is compared: the requests, and what the events are of
+	requests, of string // names in the table: of the requests, and of the events
 	rest, load   step
-	events       map[string]int // about each VM at rest, after the step
+	events       map[string]int // of each VM at rest, after the step
 }
 
-// sampled is what Temporal has recorded about some machines.
+// sampled counts what Temporal has recorded about some machines.
 type sampled struct {
 	Machines int `json:"machines"`
 	histories.Count
 }
 
-// each is a machine's part of what was counted.
+// each returns the average for a machine.
 func (s sampled) each(count int) float64 { return float64(count) / float64(s.Machines) }

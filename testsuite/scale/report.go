@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// report is what a run has measured. Durations are in nanoseconds.
+// report has the measurements of a run. Durations are in nanoseconds.
 type report struct {
 	Began    time.Time  `json:"began"`
 	Options  options    `json:"options"`
@@ -25,7 +25,7 @@ type reported struct {
 	step
 }
 
-// record keeps what came of a step, and prints it.
+// record adds the results of a step, and prints them.
 func (r *run) record(stage, what string, s step) {
 	r.report.Steps = append(r.report.Steps, reported{Stage: stage, What: what, step: s})
 	printStep(os.Stdout, stage+", "+what, s)
@@ -35,7 +35,7 @@ func (r report) write(out io.Writer) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", " ")
 	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("writing down what was measured: %w", err)
+		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
 }

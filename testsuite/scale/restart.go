@@ -19,12 +19,12 @@ import (
 	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
-// restartables are the programs that are killed, one after the other: those that stand between a user's request and a
-// node, but for etcd and the scheduler.
+// restartables are the programs that are killed, one after the other: those between a user's request and a node, except
+// etcd and the scheduler.
 var restartables = []string{"crdwatch", "control-worker", "api-server", "virtflow-temporal", "kube-apiserver"}
 
-// restartable fails where --restarts would kill what is not the cluster's, or nothing: processes are known by their
-// programs' names alone.
+// restartable fails if --restarts would kill a process of another cluster, or none: processes are found by their
+// programs' names.
 func restartable(host string, all []processes.Process) error {
 	if missing := unmeasured(restartables, all); len(missing) > 0 {
 		return fmt.Errorf("--restarts: these do not run on this machine: %s", strings.Join(missing, ", "))
@@ -52,17 +52,17 @@ func restartable(host string, all []processes.Process) error {
 		"killed: name one by number in KUBECONFIG", u.Host)
 }
 
-// restart is what the restart of a program has cost.
+// restart is the cost of a program's restart.
 type restart struct {
 	Program  string                    `json:"program"`
-	Answered time.Duration             `json:"answered"` // from the kill until a VM could be made
+	Answered time.Duration             `json:"answered"` // from the kill until a VM could be created
 	Started  time.Duration             `json:"started"`  // until that VM ran
 	Calls    calls                     `json:"calls"`    // about all other VMs
-	Used     map[string]processes.Used `json:"used"`     // until no more was asked of the API server
+	Used     map[string]processes.Used `json:"used"`     // until there were no more requests to the API server
 }
 
-// restarts kills each program in turn while all VMs of a stage run, and has one more VM made at once: until it runs is
-// what a user waits. Nothing may become of the others.
+// restarts kills each program in turn while all VMs of a stage run, and creates one more VM at once: a user waits until
+// it runs. The other VMs must not be affected.
 func (r *run) restarts(ctx, life context.Context, s *stage) error {
 	before, err := s.starts(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *run) restarts(ctx, life context.Context, s *stage) error {
 	return err
 }
 
-// restart kills a program, and waits until another one does its work and has no more to do.
+// restart kills a program, and waits until another process has taken over and is idle.
 func (s *stage) restart(ctx context.Context, probes *stage, probe, program string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, restartPatience, fmt.Errorf("not within %s", restartPatience))
 	defer cancel()
@@ -125,17 +125,17 @@ func (s *stage) restart(ctx context.Context, probes *stage, probe, program strin
 		return err
 	}
 	s.restarted(out)
-	s.found(yes("another "+program+" runs", processes.Replaced(old, processes.Of(program, now))),
+	s.found(holds("another "+program+" runs", processes.Replaced(old, processes.Of(program, now))),
 		exactly(s.object().plural+" that the restart of "+program+" has stopped or replaced", 0,
 			disturbed(instances, left)),
 		atMost("requests about each of them", mostRestartCalls, float64(out.Calls.Total)/float64(s.count)))
 	return nil
 }
 
-// restartPatience is how long a program may take until another one does its work and has no more to do.
+// restartPatience is the limit until another process has taken over from a killed one and is idle.
 const restartPatience = 10 * time.Minute
 
-// mostRestartCalls is how many requests about each VM a restart may cost: some are under way when it comes.
+// mostRestartCalls is how many requests about each VM a restart may cost: some are under way at the kill.
 const mostRestartCalls = 0.1
 
 func (s *stage) restarted(out restart) {
@@ -146,12 +146,12 @@ func (s *stage) restarted(out restart) {
 	printUsage(os.Stdout, out.Used, 1)
 }
 
-// makeOnceServed makes a VM (or VMI) as soon as the API server and the webhooks answer.
+// makeOnceServed creates a VM (or VMI) as soon as the API server and the webhooks answer.
 func (s *stage) makeOnceServed(ctx context.Context, name string) error {
 	return s.poll(ctx, func(ctx context.Context) (bool, error) {
 		err := s.make(ctx, name)
 		switch {
-		case err == nil, apierrors.IsAlreadyExists(err): // the answer to the request before was lost
+		case err == nil, apierrors.IsAlreadyExists(err): // the answer to the earlier request was lost
 			return true, nil
 		case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
 			return false, err
@@ -160,7 +160,7 @@ func (s *stage) makeOnceServed(ctx context.Context, name string) error {
 	})
 }
 
-// untilRuns asks again and again: what follows the API server's events may have to connect anew first.
+// untilRuns polls, because clients of the API server's watches may have to connect again first.
 func (s *stage) untilRuns(ctx context.Context, name string) error {
 	return s.poll(ctx, func(ctx context.Context) (bool, error) {
 		var m machine
@@ -182,7 +182,7 @@ func (s *stage) poll(ctx context.Context, done wait.ConditionWithContextFunc) er
 	return err
 }
 
-// instances are the UIDs of the VMIs that run, as the API server has them.
+// instances returns the UIDs of the running VMIs, from the API server.
 func (s *stage) instances(ctx context.Context) (map[string]bool, error) {
 	list, err := s.kubevirt.VMIs(s.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/testsuite/processes"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // run is one run.
@@ -39,10 +39,10 @@ type run struct {
 	out               io.Writer // nil: the report is not written
 }
 
-// errProperty says that the table has a property that does not hold.
+// errProperty reports that a property of the table does not hold.
 var errProperty = errors.New("not every property holds")
 
-// all is a run from its simulated nodes to its table. What it made goes at its end, also when it is interrupted.
+// all does a run from its simulated nodes to its table. At the end, also when interrupted, it deletes what it created.
 func (r *run) all(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -68,7 +68,7 @@ func (r *run) course(ctx, life context.Context) error {
 		return err
 	}
 	if missing := unmeasured(r.loaded.programs(), all); len(missing) > 0 {
-		fmt.Printf("scale: not measured, for they do not run on this machine: %s\n", strings.Join(missing, ", "))
+		fmt.Printf("scale: not measured, because they do not run on this machine: %s\n", strings.Join(missing, ", "))
 	}
 	if r.Restarts {
 		if err := restartable(r.host, all); err != nil {
@@ -95,14 +95,14 @@ func (r *run) course(ctx, life context.Context) error {
 	return r.load(ctx, life, rest, capacity)
 }
 
-// atRest is what a VM costs at rest.
+// atRest is the cost of a VM at rest.
 type atRest struct {
 	start, replace, remove step
-	// events about each VM, after each step
+	// events of each VM, after each step
 	afterStart, afterReplace, afterRemove map[string]int
 }
 
-// rest has few VMs do everything, one at a time.
+// rest lets a few VMs do all steps, one at a time.
 func (r *run) rest(ctx, life context.Context) (out atRest, err error) {
 	s, err := r.newNamedStage(ctx, life, "rest", r.Rest)
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *run) rest(ctx, life context.Context) (out atRest, err error) {
 		{"kubectl delete vmi", replaced, s.deleteOne("vmi"), &out.replace, &out.afterReplace},
 		{"kubectl delete " + r.object().kind, gone, s.deleteOne(r.object().kind), &out.remove, &out.afterRemove},
 	} {
-		if step.out == &out.replace && !r.replaces() {
+		if step.out == &out.replace && !r.isReplacing() {
 			continue
 		}
 		*step.out, err = s.step(ctx, step.what, step.want, func(ctx context.Context) error {
@@ -138,8 +138,7 @@ func (r *run) rest(ctx, life context.Context) (out atRest, err error) {
 	return out, nil
 }
 
-// capacity is how many VMs a second the machine starts when there is always another one to start, and never more than
-// it can have in hand.
+// capacity measures how many VMs a second the machine starts with a constant number of starts under way.
 func (r *run) capacity(ctx, life context.Context) (step, error) {
 	s, err := r.newNamedStage(ctx, life, "capacity", r.Capacity)
 	if err != nil {
@@ -158,8 +157,7 @@ func (r *run) capacity(ctx, life context.Context) (step, error) {
 	return out, err
 }
 
-// load makes VMs at a rate that is more than the machine can do, and deletes all at once, first their VMIs and then the
-// VMs.
+// load creates VMs at a rate above the machine's capacity, and deletes all at once, first their VMIs and then the VMs.
 func (r *run) load(ctx, life context.Context, rest atRest, capacity step) error {
 	if r.Resume != "" {
 		return r.resume(ctx, life, rest)
@@ -189,7 +187,7 @@ func (r *run) load(ctx, life context.Context, rest atRest, capacity step) error 
 		return err
 	}
 
-	if r.replaces() {
+	if r.isReplacing() {
 		if err := r.replace(ctx, s, rest); err != nil {
 			return err
 		}
@@ -200,7 +198,7 @@ func (r *run) load(ctx, life context.Context, rest atRest, capacity step) error 
 	return r.finish(ctx, life, s, rest)
 }
 
-// resume goes on with the VMs of an earlier run that was kept, or cut off.
+// resume continues with the VMs of an earlier run that was kept or interrupted.
 func (r *run) resume(ctx, life context.Context, rest atRest) error {
 	s, err := r.followed(ctx, life, r.Resume, r.Count)
 	if err != nil {
@@ -215,15 +213,14 @@ func (r *run) resume(ctx, life context.Context, rest atRest) error {
 	return r.finish(ctx, life, s, rest)
 }
 
-// finish looks at all VMs that run, with nothing asked for and while programs are killed, if that is asked for; then it
-// deletes them, unless they are kept.
+// finish measures idle VMs and restarts, if requested. Then it deletes the VMs, unless they are kept.
 func (r *run) finish(ctx, life context.Context, s *stage, rest atRest) error {
 	if r.Idle > 0 {
 		if err := s.idle(ctx); err != nil {
 			return err
 		}
 	}
-	var restarts error // does not keep the rest from being measured
+	var restarts error // the rest is measured nevertheless
 	if r.Restarts {
 		restarts = r.restarts(ctx, life, s)
 	}
@@ -241,7 +238,7 @@ func (r *run) finish(ctx, life context.Context, s *stage, rest atRest) error {
 		of: "their deletion", rest: rest.remove, load: removals, events: rest.afterRemove}), s.noPods(ctx))
 }
 
-// replace deletes the instances of all VMs, which are to run again.
+// replace deletes the instances of all VMs, which must run again.
 func (r *run) replace(ctx context.Context, s *stage, rest atRest) error {
 	replacements, err := s.step(ctx, "kubectl delete vmi --all", replaced, s.deleteAll("vmi"))
 	r.record("load", "kubectl delete vmi --all", replacements)
@@ -253,8 +250,8 @@ func (r *run) replace(ctx context.Context, s *stage, rest atRest) error {
 		of: "their replacement", rest: rest.replace, load: replacements, events: rest.afterReplace})
 }
 
-// replaces says that VMIs are deleted for others to come, at rest as under load: the events of both are compared.
-func (r *run) replaces() bool { return r.Replace && r.Resume == "" && r.object().replaced }
+// isReplacing reports whether VMIs are deleted to be replaced, at rest as under load: the events of both are compared.
+func (r *run) isReplacing() bool { return r.Replace && r.Resume == "" && r.object().replaced }
 
 func (r *run) newNamedStage(ctx, life context.Context, name string, count int) (*stage, error) {
 	s, err := r.newStage(ctx, life, name, count)
@@ -265,7 +262,7 @@ func (r *run) newNamedStage(ctx, life context.Context, name string, count int) (
 	return s, nil
 }
 
-// failed is whether a VM has said that something failed, also for a moment.
+// failed returns the finding whether a VM had a failure condition at any time.
 func (s *stage) failed() finding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,10 +273,10 @@ func (s *stage) failed() finding {
 	for _, f := range slices.Sorted(maps.Keys(said)) {
 		fmt.Printf("scale:   %d × %s\n", said[f], f)
 	}
-	return exactly(s.object().plural+" that said that something failed", 0, len(s.failures))
+	return exactly(s.object().plural+" that had a failure condition", 0, len(s.failures))
 }
 
-// noPods finds whether anything is left of VMs that are gone.
+// noPods adds the finding whether pods of deleted VMs are left.
 func (s *stage) noPods(ctx context.Context) error {
 	pods, err := s.kubernetes.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -289,7 +286,7 @@ func (s *stage) noPods(ctx context.Context) error {
 	return nil
 }
 
-// schedulable waits until every simulated node takes VMs.
+// schedulable waits until every simulated node is schedulable for VMs.
 func (r *run) schedulable(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		list, err := r.kubernetes.CoreV1().Nodes().
@@ -303,8 +300,8 @@ func (r *run) schedulable(ctx context.Context) error {
 	return nil
 }
 
-// clean takes the namespaces away, while the simulated nodes still end their pods, and then the nodes. What is kept
-// keeps its nodes: Kubernetes ends the pods of a node that is gone.
+// clean deletes the namespaces, while the simulated nodes still end their pods, and then the nodes. Kept VMs keep their
+// nodes: Kubernetes deletes the pods of a deleted node.
 func (r *run) clean(life context.Context) {
 	if r.Keep {
 		return
@@ -325,7 +322,7 @@ func (r *run) removeNamespace(ctx context.Context, name string) error {
 		return apierrors.IsNotFound(namespaces.Delete(ctx, name, metav1.DeleteOptions{})), nil
 	})
 	if err != nil {
-		return fmt.Errorf("namespace %s does not go (see its conditions): %w", name, err)
+		return fmt.Errorf("namespace %s is not deleted (see its conditions): %w", name, err)
 	}
 	return nil
 }

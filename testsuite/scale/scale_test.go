@@ -23,7 +23,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
-func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
+func TestCountsRequestsInAuditLog(t *testing.T) {
 	since := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	line := func(agent, verb, resource, subresource, namespace string, at time.Duration, code int) string {
 		b, err := json.Marshal(map[string]any{
@@ -61,7 +61,7 @@ func TestRequestsAreCountedFromTheAuditLog(t *testing.T) {
 		Failed: map[string]int{"patch virtualmachines/status: 409": 1, "create events: 429": 1},
 	}, c)
 
-	// What the API server has begun a new file for is in an older one; what it has deleted cannot be counted.
+	// Requests from before the log's rotation are in an older file; those in deleted files cannot be counted.
 	older := strings.TrimSuffix(log, ".log") + "-2026-01-01T00-00-00.000.log"
 	require.NoError(t, os.Rename(log, older))
 	require.NoError(t, os.WriteFile(log,
@@ -94,10 +94,10 @@ func TestLegs(t *testing.T) {
 	}
 	const worker = "virtflow-control-worker"
 	line("someone", "get", "pods", "other", -time.Minute, 0, 200)
-	for i := range 20 { // they are asked for in turn, and each takes longer than the one before
+	for i := range 20 { // each takes longer than the one before
 		vm, at, slow := fmt.Sprintf("vm%05d", i), time.Duration(i)*time.Minute, time.Duration(i)*time.Second
 		line(worker, "patch", "virtualmachines", vm, at+30*time.Second, slow, 200)     // lines are not in order
-		line(worker, "patch", "virtualmachines", vm, at-time.Second, time.Second, 200) // of what was wanted before
+		line(worker, "patch", "virtualmachines", vm, at-time.Second, time.Second, 200) // of an earlier request
 		line("scale/v0.0.0 (linux/amd64)", "create", "virtualmachines", vm, at, time.Millisecond, 201)
 		line(worker, "create", "pods", "virt-launcher-"+vm+"-x1y2z", at+time.Second, slow, 201)
 		line(worker, "patch", "virtualmachines", vm, at+20*time.Second, time.Second, 200)
@@ -109,7 +109,7 @@ func TestLegs(t *testing.T) {
 		}
 	}
 	line("someone", "delete", "pods", "other", 0, 0, 200)
-	line(worker, "create", "pods", "virt-launcher-vm00020-x1y2z", 0, 0, 201) // nobody knows when it was asked for
+	line(worker, "create", "pods", "virt-launcher-vm00020-x1y2z", 0, 0, 201) // without a user's request
 	log := t.TempDir() + "/audit.log"
 	require.NoError(t, os.WriteFile(log, []byte(strings.Join(lines, "\n")), 0o600))
 	legs, err := (&stage{run: &run{options: options{Audit: log}}, namespace: "scale-load"}).legs(since)
@@ -125,7 +125,7 @@ func TestLegs(t *testing.T) {
 	require.Equal(t, "scale:   after 11s (95th percentile 20s)  "+worker+": create pods (of 20)\n", out.String())
 }
 
-func TestWhatIsWaitedFor(t *testing.T) {
+func TestWaitConditions(t *testing.T) {
 	m := &machine{}
 	require.True(t, gone(m))
 	vm := &kubevirt.VirtualMachine{Status: kubevirt.VirtualMachineStatus{Ready: true}}
@@ -161,9 +161,9 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	require.True(t, gone(m))
 }
 
-// TestAStepWaitsForEach: a step is over when the last VM has done it; what a VM has done it does not undo by falling
-// back.
-func TestAStepWaitsForEach(t *testing.T) {
+// TestStepWaitsForEach: a step ends when the last VM has done it, and a VM that has done it counts even if its state
+// changes again.
+func TestStepWaitsForEach(t *testing.T) {
 	s := &stage{
 		run:      &run{options: options{Patience: time.Minute, Audit: t.TempDir() + "/audit.log"}, loaded: virtflow{}},
 		count:    3,
@@ -181,7 +181,7 @@ func TestAStepWaitsForEach(t *testing.T) {
 		if len(asked) < 2 {
 			return nil
 		}
-		for _, name := range asked { // those before run only once another one was asked for
+		for _, name := range asked { // earlier ones only after another request
 			s.observe(name, runs(true))
 			s.observe(name, runs(false))
 		}
@@ -202,12 +202,12 @@ func TestAStepWaitsForEach(t *testing.T) {
 	require.Len(t, out.Took, 1)
 }
 
-func TestEventsThatAreMissing(t *testing.T) {
+func TestMissingEvents(t *testing.T) {
 	event := func(kind, name, reason, from string, count int32) corev1.Event {
 		return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: reason,
 			ReportingController: from, Count: count}
 	}
-	rest := eventsOf([]corev1.Event{
+	atRest := eventsOf([]corev1.Event{
 		event("VirtualMachine", "a", "SuccessfulCreate", "virtualmachine-controller", 1),
 		event("VirtualMachineInstance", "a", "Started", "virt-handler", 2),
 		event("VirtualMachineInstance", "a", "SyncFailed", "virtualmachine-controller", 1),
@@ -216,13 +216,14 @@ func TestEventsThatAreMissing(t *testing.T) {
 		event("Pod", "virt-launcher-b", "Scheduled", "default-scheduler", 1),
 	}).least()
 	require.Equal(t, map[string]int{"VirtualMachine SuccessfulCreate": 1, "VirtualMachineInstance Started": 1,
-		"VirtualMachineInstance SyncFailed": 0}, withZero(rest))
+		"VirtualMachineInstance SyncFailed": 0}, withZero(atRest))
 	r := eventsOf([]corev1.Event{event("VirtualMachine", "a", "SuccessfulCreate", "virtualmachine-controller", 1)})
 	require.Equal(t, map[string]int{"VirtualMachine SuccessfulCreate": 1, "VirtualMachineInstance Started": 2},
-		lost(rest, r, []string{"a", "c"}))
+		lost(atRest, r, []string{"a", "c"}))
 }
 
-// withZero makes what one VM has and another has not comparable, whichever of them was looked at first.
+// withZero adds the event that only one of the two VMs has, with 0: least begins with either VM, and has the event only
+// if it begins with that one.
 func withZero(m map[string]int) map[string]int {
 	if _, ok := m["VirtualMachineInstance SyncFailed"]; !ok {
 		m["VirtualMachineInstance SyncFailed"] = 0
@@ -230,7 +231,7 @@ func withZero(m map[string]int) map[string]int {
 	return m
 }
 
-func TestTheLease(t *testing.T) {
+func TestLease(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	lease := func(holder string, after time.Duration) *coordinationv1.Lease {
 		at := metav1.NewMicroTime(begin.Add(after))
@@ -253,7 +254,7 @@ func TestTheLease(t *testing.T) {
 	require.Equal(t, 2, changes)
 }
 
-func TestTheTable(t *testing.T) {
+func TestFindingsTable(t *testing.T) {
 	of := func(n, requests int, whole time.Duration) step {
 		return step{Took: make([]time.Duration, n), Whole: whole, Calls: calls{Total: requests}}
 	}
@@ -316,14 +317,14 @@ func TestKubelet(t *testing.T) {
 	require.Len(t, clients.Actions(), before, "its finalizer keeps it")
 }
 
-func TestWhatARestartHasDisturbed(t *testing.T) {
+func TestDisturbed(t *testing.T) {
 	before := map[string]bool{"1": true, "2": true}
 	require.Zero(t, disturbed(before, map[string]bool{"1": true, "2": true, "3": true}))
 	require.Equal(t, 1, disturbed(before, map[string]bool{"2": true}))
 }
 
-// TestOnlyTheClustersProgramsAreKilled, which run here, once.
-func TestOnlyTheClustersProgramsAreKilled(t *testing.T) {
+// TestRestartsOnlyClusterPrograms: they must run on this machine, once.
+func TestRestartsOnlyClusterPrograms(t *testing.T) {
 	var all []processes.Process
 	for _, name := range restartables {
 		all = append(all, processes.Process{Program: name})
@@ -336,8 +337,8 @@ func TestOnlyTheClustersProgramsAreKilled(t *testing.T) {
 		append(all, processes.Process{Program: "crdwatch"})), "2 processes of crdwatch")
 }
 
-// TestWhatIsDoneTwiceIsFound: DELETEs that were repeated, and workflow tasks that failed.
-func TestWhatIsDoneTwiceIsFound(t *testing.T) {
+// TestFindsRepeatedWork: repeated DELETEs, and failed workflow tasks.
+func TestFindsRepeatedWork(t *testing.T) {
 	of := func(pods, failed int) step {
 		return step{Took: make([]time.Duration, 20), Calls: calls{By: map[string]int{"delete pods": pods,
 			"deletecollection secrets": 20, "get pods": 100}}, Histories: &sampled{Machines: 20,
@@ -349,8 +350,8 @@ func TestWhatIsDoneTwiceIsFound(t *testing.T) {
 	require.False(t, printFindings(&out, workedOnce("", of(20, 0), of(20, 7))))
 }
 
-// TestAReport is what the plots are drawn from: their test reads the same file.
-func TestAReport(t *testing.T) {
+// TestReport writes the file that the test of the plots reads.
+func TestReport(t *testing.T) {
 	made := func(stage, what string, cpu time.Duration) reported {
 		return reported{Stage: stage, What: what, step: step{
 			Took: []time.Duration{time.Second, 2 * time.Second}, Done: []time.Duration{time.Second, 3 * time.Second},
@@ -377,7 +378,7 @@ func TestAReport(t *testing.T) {
 	require.Equal(t, string(want), out.String())
 }
 
-func TestAProgramThatIsNotMeasured(t *testing.T) {
+func TestUnmeasuredProgram(t *testing.T) {
 	var all []processes.Process
 	programs := virtflow{}.programs()
 	for _, name := range programs[1:] {

@@ -30,32 +30,32 @@ type stage struct {
 	mu       sync.Mutex
 	machines map[string]*machine
 	want     func(*machine) bool
-	left     int // of which it is not yet true
+	left     int // those that have not reached want yet
 	failures map[string]string
 	changed  chan struct{}
 }
 
-// step is what came of one step of a stage.
+// step has the results of one step of a stage.
 type step struct {
 	Took  []time.Duration `json:"took"`  // each VM's, sorted
 	Done  []time.Duration `json:"done"`  // each VM's, from the first request, sorted
 	Whole time.Duration   `json:"whole"` // from the first request until the last VM had done it
 	Asked time.Duration   `json:"asked"` // until the last request was answered
 	Calls calls           `json:"calls"`
-	// Used is what each program has used until no more was asked of the API server.
+	// Used is the resource usage of each program until there were no more requests to the API server.
 	Used map[string]processes.Used `json:"used"`
 	Legs []leg                     `json:"legs"`
-	// Histories is what Temporal has recorded about some of the VMs; nil where there is none.
+	// Histories counts what Temporal has recorded about some of the VMs; nil: there is no Temporal.
 	Histories *sampled `json:"histories,omitempty"`
 }
 
-// perSecond is how many VMs a second have done it.
+// perSecond returns how many VMs a second have done it.
 func (s step) perSecond() float64 { return float64(len(s.Took)) / s.Whole.Seconds() }
 
-// each is a VM's part of what was counted.
+// each returns the average for a VM.
 func (s step) each(count int) float64 { return float64(count) / float64(max(1, len(s.Took))) }
 
-// newStage makes the namespace of a stage.
+// newStage creates the namespace of a stage.
 func (r *run) newStage(ctx, life context.Context, name string, count int) (*stage, error) {
 	made, err := r.kubernetes.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "scale-" + name + "-", Labels: map[string]string{labelSimulated: "true"},
@@ -66,7 +66,7 @@ func (r *run) newStage(ctx, life context.Context, name string, count int) (*stag
 	return r.followed(ctx, life, made.Name, count)
 }
 
-// followed is the stage in a namespace, which is followed until the run's life ends.
+// followed returns the stage in a namespace, which is watched until the run's life ends.
 func (r *run) followed(ctx, life context.Context, namespace string, count int) (*stage, error) {
 	s := &stage{run: r, namespace: namespace, count: count, machines: map[string]*machine{},
 		failures: map[string]string{}, changed: make(chan struct{}, 1)}
@@ -112,7 +112,7 @@ func follow[T metav1.Object](informer cache.SharedInformer, there func(T), gone 
 	return err
 }
 
-// observe notes when a VM has done what is waited for. That it fell back later changes nothing.
+// observe records when a VM has reached what the step waits for. A later change of its state does not undo it.
 func (s *stage) observe(name string, fold func(*machine)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,10 +135,11 @@ func (s *stage) observe(name string, fold func(*machine)) {
 	}
 }
 
-// names of the VMs, in their order.
+// names returns the names of the VMs, sorted.
 func (s *stage) names() []string { return slices.Sorted(maps.Keys(s.machines)) }
 
-// step has all VMs do something, and waits until the last has done it and no more is asked of the API server.
+// step lets all VMs do something, and waits until the last has done it and there are no more requests to the API
+// server.
 func (s *stage) step(
 	ctx context.Context, what string, want func(*machine) bool, act func(context.Context) error,
 ) (step, error) {
@@ -153,7 +154,7 @@ func (s *stage) step(
 	s.want, s.left = want, s.count
 	for _, m := range s.machines {
 		m.asked, m.done, m.before = began, time.Time{}, m.UID
-		if want(m) { // before anybody has asked: a run that goes on
+		if want(m) { // before any request: a continued run
 			m.done = began
 			s.left--
 		}
@@ -192,12 +193,12 @@ func (s *stage) step(
 	}
 	if out.Histories, err = s.loaded.histories(ctx, s, began); err != nil {
 		fmt.Printf("scale: Temporal's histories are left out: %v\n", err)
-		s.found(yes("Temporal's histories can be read: "+what, false))
+		s.found(holds("Temporal's histories can be read: "+what, false))
 	}
 	return out, nil
 }
 
-// until waits until done is true, which is looked at whenever a VM has done what is waited for.
+// until waits until done returns true. It is called whenever a VM has reached what the step waits for.
 func (s *stage) until(ctx context.Context, done func() bool) error {
 	for {
 		s.mu.Lock()
@@ -214,7 +215,8 @@ func (s *stage) until(ctx context.Context, done func() bool) error {
 	}
 }
 
-// atATime lets each VM in turn do something, so many at a time: one is done when it has done what is waited for.
+// atATime lets each VM in turn do something, so many at a time: one is done when it has reached what the step waits
+// for.
 func (s *stage) atATime(ctx context.Context, inHand int, act func(ctx context.Context, name string) error) error {
 	for i, name := range s.names() {
 		if err := s.until(ctx, func() bool { return i-(s.count-s.left) < inHand }); err != nil {
@@ -228,7 +230,7 @@ func (s *stage) atATime(ctx context.Context, inHand int, act func(ctx context.Co
 	return nil
 }
 
-// atRate lets each VM do something when it is due, whatever becomes of those before.
+// atRate lets each VM do something at its time, without waiting for the earlier ones.
 func (s *stage) atRate(ctx context.Context, perSecond float64, act func(ctx context.Context, name string) error) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -265,7 +267,7 @@ func (s *stage) deleteOne(kind string) func(context.Context, string) error {
 	}
 }
 
-// deleteAll is what a user does, who waits until all are gone.
+// deleteAll deletes as a user does, who waits until all are gone.
 func (s *stage) deleteAll(kind string) func(context.Context) error {
 	return func(ctx context.Context) error { return s.kubectl(ctx, "delete", kind, "--all") }
 }

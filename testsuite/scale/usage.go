@@ -9,11 +9,11 @@ import (
 	"github.com/virtflow/virtflow/testsuite/processes"
 )
 
-// sharedPrograms are Kubernetes's own, and this one, which plays the nodes, watches, and reads the audit log. Like
-// those of what is loaded they are measured where they run on this machine.
+// sharedPrograms are Kubernetes' own programs, and this one, which simulates the nodes, watches, and reads the audit
+// log. Like those of the control plane they are measured if they run on this machine.
 var sharedPrograms = []string{"kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "scale"}
 
-// unmeasured are those of which no process is found, but for Temporal's database, which not every Temporal has.
+// unmeasured returns the programs without a process, except Temporal's database, which not every Temporal has.
 func unmeasured(programs []string, found []processes.Process) []string {
 	return slices.DeleteFunc(slices.Clone(programs), func(name string) bool {
 		runs := slices.ContainsFunc(found, func(p processes.Process) bool { return p.Program == name })
@@ -21,7 +21,7 @@ func unmeasured(programs []string, found []processes.Process) []string {
 	})
 }
 
-// printUsage writes what each program has used for n VMs.
+// printUsage writes the resource usage of each program for n VMs.
 func printUsage(out io.Writer, used map[string]processes.Used, n int) {
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		fmt.Fprintf(out, "scale:   %8.1f ms of processor time for each by %s, which has %d MiB\n",

@@ -19,9 +19,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/histories"
 	"github.com/virtflow/virtflow/testsuite/processes"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // virtflow is virtflow's control plane.
@@ -32,9 +32,9 @@ func (virtflow) programs() []string {
 		"api-server")
 }
 
-func (virtflow) asked(userAgent string) bool { return strings.HasPrefix(userAgent, "virtflow-") }
+func (virtflow) isOwn(userAgent string) bool { return strings.HasPrefix(userAgent, "virtflow-") }
 
-// serve has a worker on the queue of the node.
+// serve runs a worker on the node's queue.
 func (v virtflow) serve(_, _ context.Context, node string) error {
 	w := worker.New(v.temporal, contract.NodeTaskQueue(node), worker.Options{
 		MaxConcurrentActivityTaskPollers: 2, DisableWorkflowWorker: true,
@@ -49,13 +49,13 @@ func (v virtflow) serve(_, _ context.Context, node string) error {
 	return nil
 }
 
-// ended is true at once: how a guest has ended the pod's status says.
-func (virtflow) ended(*corev1.Pod, func()) bool { return true }
+// hasEnded reports whether the pod's guest has ended, which is always so: the pod's status has the outcome.
+func (virtflow) hasEnded(*corev1.Pod, func()) bool { return true }
 
-// mostSampled is how many machines' histories are read: of thousands that would take longer than the step.
+// mostSampled is the number of machines whose histories are read: thousands would take longer than the step.
 const mostSampled = 20
 
-// visibleWithin is how long it may take until visibility shows the workflows of all of these.
+// visibleWithin is the limit until visibility lists the workflows of all of these.
 const visibleWithin = 30 * time.Second
 
 func (v virtflow) histories(ctx context.Context, s *stage, since time.Time) (out *sampled, err error) {
@@ -122,7 +122,7 @@ func (v virtflow) done(ctx context.Context, s *stage, c comparison) error {
 	return s.nothingLost(ctx, c.of, c.events)
 }
 
-// transitions finds whether each VM was started once, and no workflow has ended otherwise than well.
+// transitions adds the findings whether each VM was started once, and every workflow has completed.
 func (s *stage) transitions(ctx context.Context) error {
 	bad, err := s.workflows(ctx, "ExecutionStatus IN ('Failed', 'TimedOut', 'Terminated', 'Canceled')")
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *stage) transitions(ctx context.Context) error {
 	return err
 }
 
-// starts counts the workflows that have started a VM of the stage, or tried.
+// starts counts the workflows that have started a VM of the stage, or tried to.
 func (s *stage) starts(ctx context.Context) (int, error) {
 	n, err := s.workflows(ctx, "WorkflowType = '"+contract.WorkflowStartVM+"'")
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *stage) starts(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// workflows counts those about the stage of which a query holds.
+// workflows counts the stage's workflows that match a query.
 func (s *stage) workflows(ctx context.Context, query string) (int, error) {
 	answer, err := s.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 		Namespace: s.temporalNamespace, Query: contract.SearchNamespace + " = '" + s.namespace + "' AND " + query,
@@ -154,7 +154,7 @@ func (s *stage) workflows(ctx context.Context, query string) (int, error) {
 	return int(answer.GetCount()), err
 }
 
-// nothingLost finds whether the events of a VM at rest were recorded about each.
+// nothingLost adds the finding whether the events of a VM at rest were recorded about each VM.
 func (s *stage) nothingLost(ctx context.Context, of string, rest map[string]int) error {
 	r, err := s.events(ctx)
 	if err != nil {
@@ -169,14 +169,14 @@ func (s *stage) nothingLost(ctx context.Context, of string, rest map[string]int)
 	return nil
 }
 
-// simulated is what a node's worker answers.
+// simulated answers as a node worker.
 type simulated struct {
 	name     string
-	boot     time.Duration // how long it takes until a guest runs
-	failures float64       // the part of all attempts to start one that fail
+	boot     time.Duration // time until a guest runs
+	failures float64       // fraction of failed attempts to start a guest
 }
 
-// errSimulated is tried again, as what goes wrong in a launcher now and then is.
+// errSimulated is retried, as transient errors of a launcher are.
 var errSimulated = errors.New("simulated: the guest cannot be started this time")
 
 func (n simulated) report(context.Context) (contract.ReportNodeResult, error) {
@@ -195,7 +195,7 @@ func (n simulated) start(ctx context.Context, in contract.StartDomainInput) (con
 		return contract.StartDomainResult{}, ctx.Err()
 	case <-time.After(n.boot):
 	}
-	if rand.Float64() < n.failures { //nolint:gosec // which one fails is no secret
+	if rand.Float64() < n.failures { // which one fails is no secret
 		return contract.StartDomainResult{}, errSimulated
 	}
 	return contract.StartDomainResult{Domain: contract.DomainObservation{

@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
-// strategies, situations and requests are all that there are; a table that lacks one has a hole.
+// strategies, situations and requests return all values; a table that lacks one has a hole.
 func strategies() []runstrategy.Strategy {
 	return []runstrategy.Strategy{runstrategy.Always, runstrategy.RerunOnFailure, runstrategy.Manual,
 		runstrategy.Halted, runstrategy.Once}
@@ -35,8 +35,7 @@ func phases() []vmi.Phase {
 	}
 }
 
-// CheckStrategies says what is wrong with a table of run strategies: holes, rows that are never looked up, rows that
-// say the same twice.
+// CheckStrategies returns the errors of a table of run strategies: holes, rows that are never used, and duplicate rows.
 func CheckStrategies(rows []runstrategy.Row) (wrong []string) {
 	type key struct {
 		strategy  runstrategy.Strategy
@@ -47,7 +46,7 @@ func CheckStrategies(rows []runstrategy.Row) (wrong []string) {
 	for _, r := range rows {
 		k := key{r.Strategy, r.Situation, r.Request}
 		if seen[k] {
-			wrong = append(wrong, fmt.Sprintf("%v stands there twice", k))
+			wrong = append(wrong, fmt.Sprintf("%v is there twice", k))
 		}
 		seen[k] = true
 		if !slices.Contains(strategies(), r.Strategy) || !slices.Contains(situations(), r.Situation) ||
@@ -65,11 +64,11 @@ func CheckStrategies(rows []runstrategy.Row) (wrong []string) {
 	return wrong
 }
 
-// CheckPhases says what is wrong with a table of an instance's phases: one that nothing leads to, one that nothing
-// leads out of, one that is left although it is final, a rule without words.
+// CheckPhases returns the errors of a table of an instance's phases: a phase that no rule leads to, one that no rule
+// leads out of, a final phase with a rule out of it, a rule without name.
 func CheckPhases(rules []vmi.Rule) []string { return check(instanceArrows(rules), phases()) }
 
-// CheckMigrationPhases says the same of a migration's.
+// CheckMigrationPhases does the same for a migration's phases.
 func CheckMigrationPhases(rules []migration.Rule) []string {
 	return check(migrationArrows(rules), migration.Phases())
 }
@@ -115,13 +114,13 @@ func check[P phase](rules []arrow[P], all []P) (wrong []string) {
 	return wrong
 }
 
-// CheckVerdicts says what is wrong with the table of verdicts: a combination of both ends that no row decides, and a
-// row that decides none.
-func CheckVerdicts(rows []migration.Ruling) (wrong []string) {
+// CheckVerdicts returns the errors of the table of verdicts: a combination of both ends that no row decides, and a row
+// that decides none.
+func CheckVerdicts(rows []migration.VerdictRule) (wrong []string) {
 	used := make([]bool, len(rows))
 	for _, s := range migration.Sources() {
 		for _, t := range migration.Targets() {
-			i := slices.IndexFunc(rows, func(r migration.Ruling) bool {
+			i := slices.IndexFunc(rows, func(r migration.VerdictRule) bool {
 				return slices.Contains(r.Source, s) && slices.Contains(r.Target, t)
 			})
 			if i < 0 {
@@ -139,7 +138,7 @@ func CheckVerdicts(rows []migration.Ruling) (wrong []string) {
 	return wrong
 }
 
-// kubevirtStatuses are all printable statuses that KubeVirt's API knows.
+// kubevirtStatuses returns all printable statuses of KubeVirt's API.
 func kubevirtStatuses() []kubevirt.VirtualMachinePrintableStatus {
 	return []kubevirt.VirtualMachinePrintableStatus{
 		kubevirt.VirtualMachineStatusStopped, kubevirt.VirtualMachineStatusProvisioning,
@@ -156,14 +155,14 @@ func kubevirtStatuses() []kubevirt.VirtualMachinePrintableStatus {
 	}
 }
 
-// CheckPrintables says what is wrong with the table of printable statuses: one that KubeVirt has and it lacks, or the
-// other way; a row that neither can hold nor says what it awaits; a last row that does not catch what is left.
+// CheckPrintables returns the errors of the table of printable statuses: a status that only KubeVirt or only the table
+// has; a row with neither a condition nor a feature that it awaits; a last row that does not match the rest.
 func CheckPrintables(rows []vm.Printable) (wrong []string) {
 	known := kubevirtStatuses()
 	var have []string
 	for i, r := range rows {
 		if slices.Contains(have, r.Status) {
-			wrong = append(wrong, r.Status+" stands there twice")
+			wrong = append(wrong, r.Status+" is there twice")
 		}
 		have = append(have, r.Status)
 		if !slices.Contains(known, kubevirt.VirtualMachinePrintableStatus(r.Status)) {
@@ -173,7 +172,7 @@ func CheckPrintables(rows []vm.Printable) (wrong []string) {
 			wrong = append(wrong, r.Status+" must have either a condition or something that it awaits")
 		}
 		if i == len(rows)-1 && (r.When == nil || !r.When(&vm.State{})) {
-			wrong = append(wrong, r.Status+" is last, but does not catch what is left")
+			wrong = append(wrong, r.Status+" is last, but does not match the rest")
 		}
 	}
 	for _, s := range known {

@@ -5,19 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/migration"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
-// Markdown is the page of all tables and diagrams.
+// Markdown returns the page of all tables and diagrams.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("# Lifecycle tables\n\n<!-- Written by make generate from the tables in workflows/: change " +
 		"those. -->\n\n" +
-		"What the planners look up, drawn from the code. What it means is told in [Lifecycle](lifecycle.md).\n")
+		"What the planners look up, drawn from the code. [Lifecycle](lifecycle.md) explains it.\n")
 	b.WriteString("\n## Phases of a VirtualMachineInstance\n\nFrom `workflows/vmi/phases.go`. Where several rules " +
 		"leave a phase, the first that holds is taken.\n")
 	b.WriteString(Phases(vmi.Rules()))
@@ -25,8 +25,8 @@ func Markdown() string {
 		"rule that holds is taken.\n")
 	b.WriteString(MigrationPhases(migration.Rules()))
 	b.WriteString("\n## Whose the guest of a migration is\n\nFrom `workflows/migration/verdict.go`: what follows from " +
-		"what is true at both ends, where nobody has seen how a migration ended. Rows say what is\ntrue at the source, " +
-		"columns what is true at the target.\n")
+		"the state at both ends, where the outcome\nof a migration is unknown. Rows are the state at the source, " +
+		"columns that at the target.\n")
 	b.WriteString(Verdicts())
 	b.WriteString("\n## Run strategies of a VirtualMachine\n\nFrom `internal/runstrategy/table.go`: what is done " +
 		"about the instance, by what it does and what is requested in\n" +
@@ -41,7 +41,7 @@ func Markdown() string {
 // Phases draws the table of an instance's phases as a state diagram.
 func Phases(rules []vmi.Rule) string { return diagram(instanceArrows(rules), phases()) }
 
-// MigrationPhases draws that of a migration.
+// MigrationPhases draws the table of a migration's phases.
 func MigrationPhases(rules []migration.Rule) string {
 	return diagram(migrationArrows(rules), migration.Phases())
 }
@@ -62,7 +62,7 @@ func migrationArrows(rules []migration.Rule) []arrow[migration.Phase] {
 	return all
 }
 
-// phase is one of an instance or of a migration; the empty one is that of an object that nobody has seen.
+// phase is a phase of an instance or of a migration; the empty one is that of an object that was not observed yet.
 type phase interface {
 	~string
 	Final() bool
@@ -99,7 +99,7 @@ func diagram[P phase](rules []arrow[P], all []P) string {
 	return b.String()
 }
 
-// Verdicts draws what is decided of each combination of a migration's ends, and why.
+// Verdicts draws the verdict for each combination of a migration's ends, with its reason.
 func Verdicts() string {
 	var b strings.Builder
 	b.WriteString("\n| source \\ target |")
@@ -110,18 +110,18 @@ func Verdicts() string {
 	for _, s := range migration.Sources() {
 		fmt.Fprintf(&b, "| %s |", s)
 		for _, t := range migration.Targets() {
-			fmt.Fprintf(&b, " %s |", migration.Judge(s, t).Verdict)
+			fmt.Fprintf(&b, " %s |", migration.DecideVerdict(s, t).Verdict)
 		}
 		b.WriteString("\n")
 	}
 	b.WriteString("\n| verdict | because |\n|---|---|\n")
-	for _, r := range migration.Rulings() {
+	for _, r := range migration.VerdictRules() {
 		fmt.Fprintf(&b, "| %s | %s |\n", r.Verdict, r.Why)
 	}
 	return b.String()
 }
 
-// Strategies draws, for each run strategy, what it does as a state diagram, and every cell of its table.
+// Strategies draws each run strategy as a state diagram, and every cell of its table.
 func Strategies(rows []runstrategy.Row) string {
 	var b strings.Builder
 	for _, st := range strategies() {
@@ -183,7 +183,7 @@ func cell(rows []runstrategy.Row, st runstrategy.Strategy, sit runstrategy.Situa
 	return does(a) + ": " + a.Why
 }
 
-// leadsTo is the situation that an action leads to, as a diagram shows it.
+// leadsTo returns the situation that an action leads to, for a diagram.
 func leadsTo(a runstrategy.Action) runstrategy.Situation {
 	switch a.Operation {
 	case contract.OperationStart:

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// failures are all ways of failing that users are told of.
+// failures returns all kinds of failures that users are shown.
 func failures() []string {
 	return []string{
 		"image absent",
@@ -21,7 +21,7 @@ func failures() []string {
 		"DataVolume failed",
 		"Secret absent",
 		"unschedulable",
-		"quota",
+		"quota", "quota on instances", "pod evicted",
 		"node without what is asked for",
 		"libvirt refusing the domain",
 		"QEMU crash",
@@ -44,13 +44,13 @@ func failures() []string {
 
 var testFolder = regexp.MustCompile("^`([a-z0-9/]+)` ")
 
-// TestEveryWayToFailIsTestedAndTold: the page on troubleshooting has a row for each, which says what is seen and what
-// to do, and names tests that are there.
-func TestEveryWayToFailIsTestedAndTold(t *testing.T) {
+// TestFailuresAreTestedAndDocumented: the page on troubleshooting has a row for each failure, with its symptoms and its
+// remedy, and names tests that exist.
+func TestFailuresAreTestedAndDocumented(t *testing.T) {
 	_, section, found := strings.Cut(page(t, "troubleshooting.md"), "\n## Every way it can fail\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
-	var told []string
+	var rows []string
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| what fails ") {
@@ -58,7 +58,7 @@ func TestEveryWayToFailIsTestedAndTold(t *testing.T) {
 		}
 		require.Len(t, cells, 4, line)
 		what := strings.TrimSpace(cells[0])
-		told = append(told, what)
+		rows = append(rows, what)
 		for group := range strings.SplitSeq(strings.TrimSpace(cells[3]), "; ") {
 			folder := testFolder.FindStringSubmatch(group)
 			require.NotNil(t, folder, "%s: %q names no folder", what, group)
@@ -67,5 +67,5 @@ func TestEveryWayToFailIsTestedAndTold(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, failures(), told)
+	require.Equal(t, failures(), rows)
 }

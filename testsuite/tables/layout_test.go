@@ -15,11 +15,11 @@ var (
 	layoutFolder  = regexp.MustCompile(`^([a-z]+)/`)
 )
 
-// TestTheLayoutIsToldOf: the page for developers has each folder of those that hold one subject each.
-func TestTheLayoutIsToldOf(t *testing.T) {
+// TestLayoutIsDocumented: the page for developers has each folder of the packages with one subject.
+func TestLayoutIsDocumented(t *testing.T) {
 	layout := layoutSection.FindStringSubmatch(page(t, "development.md"))
 	require.NotNil(t, layout, "there is no layout on the page")
-	// Each line that begins with a folder begins its block.
+	// A line that begins with a folder begins a block.
 	blocks := map[string]string{}
 	top := ""
 	for line := range strings.Lines(layout[1]) {
@@ -29,12 +29,12 @@ func TestTheLayoutIsToldOf(t *testing.T) {
 		blocks[top] += line
 	}
 	for _, parent := range []string{"activities", "api", "internal", "testsuite", "workers", "workflows"} {
-		require.NotEmpty(t, blocks[parent], "the layout does not tell of %s/", parent)
+		require.NotEmpty(t, blocks[parent], "the layout has no %s/", parent)
 		entries, err := os.ReadDir(filepath.Join(root, parent))
 		require.NoError(t, err)
 		for _, e := range entries {
 			if e.IsDir() {
-				require.Regexp(t, `[ (]`+e.Name()+`/`, blocks[parent], "the layout does not tell of %s/%s", parent, e.Name())
+				require.Regexp(t, `[ (]`+e.Name()+`/`, blocks[parent], "the layout has no %s/%s", parent, e.Name())
 			}
 		}
 	}

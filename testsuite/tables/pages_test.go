@@ -15,7 +15,7 @@ import (
 
 const root = "../.."
 
-// page is a page of docs/.
+// page reads a page of docs/.
 func page(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs", name))
@@ -25,7 +25,7 @@ func page(t *testing.T, name string) string {
 
 var testNames = regexp.MustCompile(`^Test[A-Za-z0-9]+$`)
 
-// isTest says that a folder has a test of that name; in testsuite/world it may be a story.
+// isTest reports whether a folder has a test of that name; in testsuite/world it may be a story.
 func isTest(t *testing.T, folder, name string) bool {
 	t.Helper()
 	if !testNames.MatchString(name) {

@@ -7,26 +7,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/suite"
 	"github.com/virtflow/virtflow/testsuite/tables"
 	"github.com/virtflow/virtflow/workflows/migration"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
-func TestTheTablesHaveNoHoles(t *testing.T) {
+func TestTablesHaveNoHoles(t *testing.T) {
 	require.Empty(t, tables.CheckStrategies(runstrategy.Table()))
 	require.Empty(t, tables.CheckPhases(vmi.Rules()))
 	require.Empty(t, tables.CheckPrintables(vm.Printables()))
 	require.Empty(t, tables.CheckMigrationPhases(migration.Rules()))
-	require.Empty(t, tables.CheckVerdicts(migration.Rulings()))
-	figures.Print(t, "state tables: rows %d, holes and unreachable states: 0",
-		len(runstrategy.Table())+len(vmi.Rules())+len(vm.Printables())+len(migration.Rules())+len(migration.Rulings()))
+	require.Empty(t, tables.CheckVerdicts(migration.VerdictRules()))
+	suite.PrintFigures(t, "state tables: rows %d, holes and unreachable states: 0",
+		len(runstrategy.Table())+len(vmi.Rules())+len(vm.Printables())+len(migration.Rules())+
+			len(migration.VerdictRules()))
 }
 
-// TestAHoleIsFound takes each row away in turn: a table that lacks one must not pass for whole. Where one of two rules
-// is left that lead to the same phase, nothing is missing to see.
-func TestAHoleIsFound(t *testing.T) {
+// TestFindsHoles removes each row in turn: a table that lacks one must have an error. If one of two rules to the same
+// phase is left, there is no error to find.
+func TestFindsHoles(t *testing.T) {
 	without := func(rows []runstrategy.Row, i int) []runstrategy.Row {
 		return append(append([]runstrategy.Row{}, rows[:i]...), rows[i+1:]...)
 	}
@@ -50,8 +51,8 @@ func TestAHoleIsFound(t *testing.T) {
 		}
 	}
 	require.Contains(t, tables.CheckPhases(stuck), `nothing leads out of "Running"`)
-	for i, r := range migration.Rulings() {
-		rows := migration.Rulings()
+	for i, r := range migration.VerdictRules() {
+		rows := migration.VerdictRules()
 		if last := i == len(rows)-1; last {
 			require.NotEmpty(t, tables.CheckVerdicts(rows[:i]), "without the last")
 		}
@@ -70,7 +71,7 @@ func TestAHoleIsFound(t *testing.T) {
 	}
 }
 
-func TestThePagesAreWhatTheTablesSay(t *testing.T) {
+func TestPagesMatchTables(t *testing.T) {
 	for name, text := range map[string]string{
 		"lifecycle-tables.md": tables.Markdown(), "unsupported.md": tables.Unsupported(),
 	} {

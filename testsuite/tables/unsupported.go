@@ -8,15 +8,18 @@ import (
 	"github.com/virtflow/virtflow/api/support"
 )
 
-// Unsupported is the page of what is refused by name.
+// Unsupported returns the page of fields that are refused by name.
 func Unsupported() string {
 	var b strings.Builder
 	b.WriteString("# What is not supported yet\n\n" +
 		"<!-- Written by make generate from api/support: change fields.go and reasons.go there. -->\n\n" +
-		"KubeVirt's API (v1.9.0) without what virtflow runs. Whoever sets one of these fields is refused, with its " +
-		"path; nothing\nis accepted and ignored. Hook sidecars and what else is asked for by annotations is in " +
-		"[Concepts](concepts.md), what is\nrefused of a combination of fields in [Admission](admission.md), " +
-		"subresources and commands in [the API](api.md).\n")
+		"These fields of KubeVirt's API (v1.9.0) are not supported. A request that sets one is refused, with the " +
+		"field's path:\nvirtflow ignores no field that would change a guest. The [settings of KubeVirt's operator]" +
+		"(#settings-without-effect) are accepted with a\nwarning.\n\n" +
+		"Other pages list what else is refused or differs:\n\n" +
+		"- [Differences](differences.md): hook sidecars, and other requests by annotations\n" +
+		"- [Admission](admission.md): combinations of fields\n" +
+		"- [The API](api.md): subresources and commands\n")
 	for _, s := range support.AllUnsupported() {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | what runs of it | why, and what to do |\n|---|---|---|\n", s.Title)
 		for _, r := range s.Rows {
@@ -28,6 +31,12 @@ func Unsupported() string {
 			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Path, only, r.Why)
 		}
+	}
+	b.WriteString("\n## Settings without effect\n\n" +
+		"These fields of the KubeVirt object's spec configure KubeVirt's operator, or the processes that it deploys. They " +
+		"are\naccepted with a warning:\n\n| field | why it has no effect |\n|---|---|\n")
+	for _, r := range support.AllWithoutEffect() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", r.Path, r.Why)
 	}
 	return b.String()
 }

@@ -1,4 +1,4 @@
 // Package temporal tests the development cluster's Temporal server as a process of its own, on each database that it
-// can have: who gets in, what survives a crash, how it ends. It is a module of its own, as the server is. bench
-// measures what its settings are worth.
+// supports: authentication, what survives a crash, how it ends. It is a module of its own, as the server is. bench
+// measures the effect of its settings.
 package temporal

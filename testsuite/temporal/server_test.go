@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -32,7 +34,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/temporal/trial"
 )
 
-// program is the server as the local cluster runs it, built unless it is in the cache.
+// program returns the server's program as in the local cluster, built unless it is in the cache.
 func program(t *testing.T) string {
 	t.Helper()
 	build := exec.Command("go", "run", "-C", "../../deploy/dev", "-trimpath", "-buildvcs=false", ".", "build",
@@ -54,7 +56,7 @@ func startPostgres(t *testing.T) string {
 		require.Empty(t, os.Getenv("CI"), "make test-temporal installs Debian's package postgresql")
 		t.Skip("Debian's package postgresql is not installed")
 	}
-	// A socket's path has at most 107 bytes, and PostgreSQL's user has to get there.
+	// A socket's path has at most 107 bytes, and PostgreSQL's user must have access.
 	dir, err := os.MkdirTemp("", "pg")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -86,7 +88,7 @@ func startPostgres(t *testing.T) string {
 	return dir
 }
 
-// live is one server's life: who gets in, what survives kill -9, what the UI shows, how it stops.
+// live tests one server's life: who is authenticated, what survives kill -9, what the UI shows, how it stops.
 func live(t *testing.T, flags ...string) {
 	built := program(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second)
@@ -98,7 +100,7 @@ func live(t *testing.T, flags ...string) {
 	t.Cleanup(func() { _ = server.Kill() })
 	require.NoError(t, server.Start(ctx))
 
-	t.Run("nobody gets in without a certificate of its CA", func(t *testing.T) { requireClosed(ctx, t, server) })
+	t.Run("refuses clients without a certificate of its CA", func(t *testing.T) { requireClosed(ctx, t, server) })
 	t.Run("a second server on the same data is refused", func(t *testing.T) {
 		second := exec.CommandContext(ctx, server.Command()[0], server.Command()[1:]...)
 		output, err := second.CombinedOutput()
@@ -108,6 +110,7 @@ func live(t *testing.T, flags ...string) {
 
 	register(ctx, t, server)
 	begin(ctx, t, server)
+	t.Run("a certificate permits what its role permits", func(t *testing.T) { requireRoles(ctx, t, server) })
 	require.NoError(t, server.Kill())
 	require.NoError(t, server.Start(ctx))
 	t.Run("a history and its search attributes survive kill -9", func(t *testing.T) { requireKept(ctx, t, server) })
@@ -134,8 +137,8 @@ func requireClosed(ctx context.Context, t *testing.T, server *trial.Server) {
 		require.Equal(t, codes.Unavailable, knock(ctx, t, address, credentials.NewTLS(without)), address)
 		require.Equal(t, codes.Unavailable, knock(ctx, t, address, credentials.NewTLS(strange)), address)
 		require.Equal(t, codes.Unavailable, knock(ctx, t, address, insecure.NewCredentials()), address)
-		// The handshake itself is refused, before any request is read. With TLS 1.3 the client learns it at its first
-		// read.
+		// The handshake itself is refused, before any request is read. With TLS 1.3 the client gets the error at its
+		// first read.
 		connection, err := (&tls.Dialer{Config: without}).DialContext(ctx, "tcp", address)
 		if err == nil {
 			_, err = connection.Read(make([]byte, 1))
@@ -145,7 +148,7 @@ func requireClosed(ctx context.Context, t *testing.T, server *trial.Server) {
 	}
 }
 
-// knock asks for the service's health; any answer from within counts as let in.
+// knock calls the service's health check; any answer from the service counts as authenticated.
 func knock(ctx context.Context, t *testing.T, address string, credentials credentials.TransportCredentials) codes.Code {
 	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials))
 	require.NoError(t, err)
@@ -154,12 +157,12 @@ func knock(ctx context.Context, t *testing.T, address string, credentials creden
 	if code := status.Code(err); code != codes.NotFound && code != codes.Unimplemented {
 		return code
 	}
-	return codes.OK // let in, and told that there is no service without a name
+	return codes.OK // authenticated; there is no service without a name
 }
 
 const machine = "vm/default/test"
 
-// register makes the namespace and a search attribute, as a client of a fresh server does.
+// register creates the namespace and a search attribute, as a client of a new server does.
 func register(ctx context.Context, t *testing.T, server *trial.Server) {
 	connected, err := server.Dial(ctx, "virtflow")
 	require.NoError(t, err)
@@ -177,19 +180,80 @@ func register(ctx context.Context, t *testing.T, server *trial.Server) {
 	}, 20*time.Second, 100*time.Millisecond)
 }
 
-// begin starts a workflow that no worker takes on, and signals it.
+// begin starts a workflow without a worker, and signals it.
 func begin(ctx context.Context, t *testing.T, server *trial.Server) {
 	connected, err := server.Dial(ctx, "virtflow")
 	require.NoError(t, err)
 	defer connected.Close()
 	require.Eventually(t, func() bool {
 		_, err := connected.SignalWithStartWorkflow(ctx, machine, "observed", "pod ready", client.StartWorkflowOptions{
-			TaskQueue: "nobody",
+			TaskQueue: "unpolled",
 			TypedSearchAttributes: temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword("Phase").
 				ValueSet("Running")),
 		}, "VirtualMachine")
 		return err == nil
 	}, 20*time.Second, 100*time.Millisecond)
+}
+
+// requireRoles makes calls with each process's certificate, permitted and forbidden ones.
+func requireRoles(ctx context.Context, t *testing.T, server *trial.Server) {
+	as := func(process string) workflowservice.WorkflowServiceClient {
+		config, err := tlsfiles.Client(server.TLS)
+		require.NoError(t, err)
+		pair, err := tls.LoadX509KeyPair(filepath.Join(server.TLS, process+".crt"),
+			filepath.Join(server.TLS, process+".key"))
+		require.NoError(t, err)
+		config.Certificates = []tls.Certificate{pair}
+		connection, err := grpc.NewClient("passthrough:///"+server.Address,
+			grpc.WithTransportCredentials(credentials.NewTLS(config)))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = connection.Close() })
+		return workflowservice.NewWorkflowServiceClient(connection)
+	}
+	execution := &commonpb.WorkflowExecution{WorkflowId: "other"}
+	calls := map[string]func(workflowservice.WorkflowServiceClient) error{
+		"describe": func(c workflowservice.WorkflowServiceClient) error {
+			_, err := c.DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+				Namespace: "virtflow", Execution: execution})
+			return err
+		},
+		"signal": func(c workflowservice.WorkflowServiceClient) error {
+			_, err := c.SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{
+				Namespace: "virtflow", WorkflowExecution: execution, SignalName: "s"})
+			return err
+		},
+		"terminate": func(c workflowservice.WorkflowServiceClient) error {
+			_, err := c.TerminateWorkflowExecution(ctx, &workflowservice.TerminateWorkflowExecutionRequest{
+				Namespace: "virtflow", WorkflowExecution: execution})
+			return err
+		},
+		"poll": func(c workflowservice.WorkflowServiceClient) error {
+			_, err := c.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
+				Namespace: "virtflow", TaskQueue: &taskqueuepb.TaskQueue{Name: ""}})
+			return err
+		},
+		"another namespace's settings": func(c workflowservice.WorkflowServiceClient) error {
+			_, err := c.UpdateNamespace(ctx, &workflowservice.UpdateNamespaceRequest{Namespace: "nobodys"})
+			return err
+		},
+	}
+	for process, may := range map[string][]string{
+		"client":         {"describe", "signal", "terminate", "poll", "another namespace's settings"},
+		"control-worker": {"describe", "signal", "terminate", "poll", "another namespace's settings"},
+		"crdwatch":       {"describe", "signal", "terminate"},
+		"api-server":     {"describe", "signal"},
+		"node-gateway":   {"signal"},
+	} {
+		c := as(process)
+		for name, call := range calls {
+			code := status.Code(call(c))
+			if slices.Contains(may, name) {
+				require.Contains(t, []codes.Code{codes.NotFound, codes.InvalidArgument}, code, "%s: %s", process, name)
+			} else {
+				require.Equal(t, codes.PermissionDenied, code, "%s: %s", process, name)
+			}
+		}
+	}
 }
 
 func requireKept(ctx context.Context, t *testing.T, server *trial.Server) {
@@ -208,7 +272,7 @@ func requireKept(ctx context.Context, t *testing.T, server *trial.Server) {
 		enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
 		enumspb.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
 	}, types)
-	require.Eventually(t, func() bool { // the list follows the histories
+	require.Eventually(t, func() bool { // visibility has a delay
 		found, err := connected.ListWorkflow(ctx,
 			&workflowservice.ListWorkflowExecutionsRequest{Query: "Phase = 'Running'"})
 		return err == nil && len(found.GetExecutions()) == 1 && found.GetExecutions()[0].GetExecution().

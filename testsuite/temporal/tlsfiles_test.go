@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/temporal/trial"
 )
 
-func TestTLSFilesAreChecked(t *testing.T) {
+func TestChecksTLSFiles(t *testing.T) {
 	replace := func(file, by string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			content, err := os.ReadFile(filepath.Join(dir, by))
@@ -23,7 +23,7 @@ func TestTLSFilesAreChecked(t *testing.T) {
 	for name, test := range map[string]struct {
 		address string
 		spoil   func(t *testing.T, dir string)
-		says    string // nothing: all is well
+		says    string // "": valid
 	}{
 		"loopback":        {address: "127.0.0.1:7233"},
 		"every address":   {address: "0.0.0.0:7233"},

@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // How long the parts of an attempt take. They differ, so that two attempts that begin together do not end together.
@@ -26,16 +26,16 @@ const (
 	toAnswer = 7 * time.Millisecond
 )
 
-// activities is the registry that the worker's own registration fills, and the engine that makes attempts. Attempts run
-// within the workflow that asked, in virtual time, one step at a time: the same story gives the same order of
-// everything.
+// activities is the registry that the worker's own registration fills, and the engine that runs attempts. An attempt
+// runs inside the workflow that called the activity, in virtual time, one step at a time, so the same story always
+// gives the same order of events.
 type activities struct {
 	world     *World
 	functions map[string]reflect.Value
-	// logical numbers the calls of each activity; a call that is tried again as a regular activity keeps its number.
+	// logical numbers the calls of each activity. A call that is retried as a regular activity keeps its number.
 	logical map[string]int
 	failed  map[string]failedCall // by workflow
-	// invocations are the logical calls in order, for a clean run to list.
+	// invocations are the logical calls in order, as a run without fault lists them.
 	invocations []Invocation
 }
 
@@ -70,17 +70,17 @@ func (a *activities) RegisterActivityWithOptions(f any, o activity.RegisterOptio
 	a.functions[o.Name] = reflect.ValueOf(f)
 }
 
-// call is one activity as a workflow asked for it.
+// call is one activity call of a workflow.
 type call struct {
 	name            string
 	ordinal         int
 	input           reflect.Value
 	text            string // the input as JSON
-	request         string // the ID of the Update that it is made for, "" where it is none
+	request         string // the ID of the Update that it serves; "": none
 	queue           string
 	startToClose    time.Duration
 	scheduleToStart time.Duration
-	// heartbeat is after which time a worker that says nothing is taken for dead; 0: startToClose is.
+	// heartbeat is the time after which a worker without heartbeats counts as dead; 0: startToClose is that time.
 	heartbeat time.Duration
 	expires   time.Time
 	retry     temporal.RetryPolicy
@@ -91,7 +91,7 @@ func (a *activities) local(ctx workflow.Context, name string, args []any) workfl
 	o := workflow.GetLocalActivityOptions(ctx)
 	c := a.newCall(ctx, name, args, true)
 	c.startToClose = o.StartToCloseTimeout
-	c.set(ctx, o.RetryPolicy, o.ScheduleToCloseTimeout)
+	c.setRetry(ctx, o.RetryPolicy, o.ScheduleToCloseTimeout)
 	return a.run(ctx, c, true)
 }
 
@@ -99,22 +99,22 @@ func (a *activities) local(ctx workflow.Context, name string, args []any) workfl
 func (a *activities) regular(ctx workflow.Context, name string, args []any) workflow.Future {
 	o := workflow.GetActivityOptions(ctx)
 	c := a.newCall(ctx, name, args, false)
-	if name == contract.ActivityOperateDomain && ofUser(args) {
+	if name == contract.ActivityOperateDomain && isUpdateRequest(args) {
 		c.request = workflow.GetCurrentUpdateInfo(ctx).ID
 	}
 	c.queue, c.startToClose, c.scheduleToStart = o.TaskQueue, o.StartToCloseTimeout, o.ScheduleToStartTimeout
 	c.heartbeat = o.HeartbeatTimeout
-	c.set(ctx, o.RetryPolicy, o.ScheduleToCloseTimeout)
+	c.setRetry(ctx, o.RetryPolicy, o.ScheduleToCloseTimeout)
 	return a.run(ctx, c, false)
 }
 
-// ofUser says that an operation is an Update's, and not the entity's own.
-func ofUser(args []any) bool {
+// isUpdateRequest reports whether an operation belongs to an Update rather than to the entity itself.
+func isUpdateRequest(args []any) bool {
 	in, ok := args[0].(contract.OperateDomainInput)
 	return ok && slices.Contains(contract.InstanceOperations(), in.Operation)
 }
 
-func (c *call) set(ctx workflow.Context, retry *temporal.RetryPolicy, total time.Duration) {
+func (c *call) setRetry(ctx workflow.Context, retry *temporal.RetryPolicy, total time.Duration) {
 	if total > 0 {
 		c.expires = workflow.Now(ctx).Add(total)
 	}
@@ -159,7 +159,7 @@ func (a *activities) newCall(ctx workflow.Context, name string, args []any, loca
 	if local || !again || before.activity != name || before.input != text {
 		a.logical[name]++
 		ordinal = a.logical[name]
-		if !a.world.healed { // no fault strikes what only clears up after the story
+		if !a.world.healed { // no fault strikes the cleanup after the story
 			a.invocations = append(a.invocations,
 				Invocation{Activity: name, Ordinal: ordinal, Running: a.world.workflows.kinds()})
 			if f := a.world.fault; f != nil && f.Mode == HistoryBack && a.world.faultHit == 0 {
@@ -171,15 +171,15 @@ func (a *activities) newCall(ctx workflow.Context, name string, args []any, loca
 	return &call{name: name, ordinal: ordinal, input: in, text: text}
 }
 
-// run makes attempts until one succeeds or no other is allowed. Who cancels does not wait; an attempt under way goes
-// on.
+// run makes attempts until one succeeds or the retry policy ends them. A workflow that cancels does not wait; an
+// attempt under way continues.
 func (a *activities) run(ctx workflow.Context, c *call, local bool) workflow.Future {
 	future, result := workflow.NewFuture(ctx)
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
 	detached, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(detached, func(ctx2 workflow.Context) {
 		r := &attempts{activities: a, call: c, asker: ctx, ctx: ctx2, result: result}
-		value, err := r.all()
+		value, err := r.runAll()
 		if r.cancelled {
 			return
 		}
@@ -194,18 +194,18 @@ func (a *activities) run(ctx workflow.Context, c *call, local bool) workflow.Fut
 	return future
 }
 
-// attempts is one call's.
+// attempts are the attempts of one call.
 type attempts struct {
 	*activities
 	*call
 	asker, ctx workflow.Context
 	result     workflow.Settable
 	cancelled  bool
-	number     int       // of the attempt that is made, from 1
-	limit      time.Time // of that attempt
+	number     int       // of the current attempt, from 1
+	limit      time.Time // of the current attempt
 }
 
-// pause lets virtual time pass; a cancellation meanwhile is answered at once.
+// pause lets virtual time pass. A cancellation during that time is answered at once.
 func (r *attempts) pause(d time.Duration) {
 	timer := workflow.NewTimer(r.ctx, r.world.distinct(d))
 	over := false
@@ -224,13 +224,13 @@ func (r *attempts) pause(d time.Duration) {
 
 func (r *attempts) now() time.Time { return workflow.Now(r.ctx) }
 
-func (r *attempts) all() (any, error) {
+func (r *attempts) runAll() (any, error) {
 	var last error
 	for attempt := 1; ; attempt++ {
-		if !r.reachable() {
+		if !r.waitForPoller() {
 			return nil, timedOut(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, last)
 		}
-		value, err := r.one(attempt)
+		value, err := r.runOne(attempt)
 		if err == nil || r.cancelled {
 			return value, err
 		}
@@ -246,14 +246,15 @@ func (r *attempts) all() (any, error) {
 	}
 }
 
-// reachable waits until somebody polls the call's queue.
-func (r *attempts) reachable() bool {
+// waitForPoller waits until a worker polls the call's queue, at most for the schedule-to-start timeout, and reports
+// whether one does.
+func (r *attempts) waitForPoller() bool {
 	node, ok := strings.CutPrefix(r.queue, contract.NodeTaskQueue(""))
 	if !ok {
 		return true
 	}
 	until := r.now().Add(r.scheduleToStart)
-	for !r.world.workerPolls(node) {
+	for !r.world.isWorkerPolling(node) {
 		if !r.now().Before(until) || r.cancelled {
 			return false
 		}
@@ -262,8 +263,8 @@ func (r *attempts) reachable() bool {
 	return true
 }
 
-// one is one attempt: it starts, has its effect, and answers, unless the world decides otherwise.
-func (r *attempts) one(attempt int) (any, error) {
+// runOne runs one attempt: it starts, has its effect, and answers, unless the fault of this world decides otherwise.
+func (r *attempts) runOne(attempt int) (any, error) {
 	r.number = attempt
 	begun := r.now()
 	limit := begun.Add(r.startToClose)
@@ -281,7 +282,7 @@ func (r *attempts) one(attempt int) (any, error) {
 	}
 	process := r.world.process(r.queue)
 	r.pause(toStart + toEffect)
-	if process.died() {
+	if process.hasDied() {
 		return nil, lost()
 	}
 	v := r.world.judge(r.name, r.ordinal, attempt)
@@ -301,13 +302,13 @@ func (r *attempts) one(attempt int) (any, error) {
 		return nil, lost()
 	}
 	r.pause(toAnswer)
-	if process.died() {
+	if process.hasDied() {
 		return nil, lost()
 	}
 	return value, err
 }
 
-// perform calls the activity. What it returns travels as it would through Temporal.
+// perform calls the activity. Its result is encoded and decoded as Temporal would.
 func (r *attempts) perform() (any, error) {
 	if h := r.world.hosts[strings.TrimPrefix(r.queue, contract.NodeTaskQueue(""))]; h != nil && r.input.IsValid() {
 		if out, ok, err := r.migration(h); ok {
@@ -346,7 +347,7 @@ func (r *attempts) perform() (any, error) {
 	return copied.Elem().Interface(), nil
 }
 
-// backoff is how long to wait before the next attempt; zero: there is none.
+// backoff returns the time before the next attempt; zero: there is none.
 func (r *attempts) backoff(attempt int, err error) time.Duration {
 	p := r.retry
 	if p.MaximumAttempts > 0 && attempt >= int(p.MaximumAttempts) {

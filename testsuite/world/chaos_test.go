@@ -11,15 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/testsuite/suite"
 	"github.com/virtflow/virtflow/testsuite/world"
 )
 
-// seeds are how often each story is told with each kind of chaos.
+// seeds is how often each story runs with each kind of chaos.
 const seeds = 3
 
-// kinds of chaos: each alone, and all of them at once.
+// kinds returns each kind of chaos alone, and all of them together.
 func kinds() map[string]world.Chaos {
 	return map[string]world.Chaos{
 		"duplicated": {Duplicate: 1, LateBy: 30 * time.Second},
@@ -30,17 +29,17 @@ func kinds() map[string]world.Chaos {
 	}
 }
 
-// TestSignalChaos tells every story with observations that come twice, late, out of order, or not before Temporal,
-// which has lost them, answers again. In the end all must be as it would have been. In continuous integration the
-// seeds of each story take turns.
+// TestSignalChaos runs every story with observations that are duplicated, late, out of order, or lost by a Temporal
+// that answers again later. The story must end as it does without chaos. In continuous integration the seeds of a story
+// take turns.
 func TestSignalChaos(t *testing.T) {
 	first := seed(t)
 	var runs, broken atomic.Int64
 	var mutex sync.Mutex
 	happened := map[string]world.Happened{}
 	t.Cleanup(func() {
-		figures.Print(t, "signal chaos: runs %d, invariants broken: %d", runs.Load(), broken.Load())
-		require.NotEmpty(t, happened, "no story was told")
+		suite.PrintFigures(t, "signal chaos: runs %d, invariants broken: %d", runs.Load(), broken.Load())
+		require.NotEmpty(t, happened, "no story ran")
 		for kind, h := range happened {
 			c := kinds()[kind]
 			require.Positive(t, h.Sent, "%s: nothing was sent", kind)
@@ -54,14 +53,14 @@ func TestSignalChaos(t *testing.T) {
 			t.Parallel()
 			for kind, chaos := range kinds() {
 				for i := range seeds {
-					if !turns.Due(t, story+i) {
+					if !suite.IsDue(t, story+i) {
 						continue
 					}
 					chaos.Seed = first + uint64(i)
 					t.Run(fmt.Sprintf("%s-%d", kind, chaos.Seed), func(t *testing.T) {
 						o := s.Options
 						o.Chaos = chaos
-						o.AlwaysAnew = i%2 == 1
+						o.AlwaysContinueAsNew = i%2 == 1
 						w, err := world.New(o)
 						require.NoError(t, err)
 						s.Play(w)
@@ -70,7 +69,7 @@ func TestSignalChaos(t *testing.T) {
 						happened[kind] = happened[kind].Plus(w.Happened())
 						mutex.Unlock()
 						broken.Add(int64(len(w.Broken)))
-						complain(t, w)
+						reportBroken(t, w)
 					})
 				}
 			}
@@ -78,7 +77,7 @@ func TestSignalChaos(t *testing.T) {
 	}
 }
 
-// seed is $VIRTFLOW_SEED, or 1: what fails once fails again.
+// seed returns $VIRTFLOW_SEED, or 1, so that a failure can be repeated.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("VIRTFLOW_SEED")

@@ -9,40 +9,41 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
-// TestMigrationCosts counts virtflow's requests to the API server for the move of a VM's guest: until nothing is left
-// of it, and for a while longer. What a migration costs Temporal is counted by testsuite/crash, with a real server.
+// TestMigrationCosts counts virtflow's requests to the API server for one migration of a VM's guest, until nothing of
+// the migration is left, and for a minute more. testsuite/crash counts what a migration costs Temporal, with a real
+// server.
 func TestMigrationCosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		copies time.Duration
 		most   int
 	}{
 		"that is copied at once": {0, 15},
-		// It shows that it is being copied: the instance once, its VM when it begins and ends.
+		// Two more for the instance's progress, and the VM's status at the beginning and end of the copy.
 		"that is copied for 8 s": {8 * time.Second, 17},
-		// The instance says each ten seconds how far it is.
+		// The instance writes its progress every ten seconds.
 		"that is copied for 65 s": {65 * time.Second, 17 + 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls []string
 			events := 0
 			for range 5 {
-				// Now and then two observations come apart, and each is written down: the fewest count.
-				if again, n := callsOfAMove(t, c.copies); calls == nil || len(again) < len(calls) {
+				// Sometimes two observations arrive apart, and each leads to a write: the smallest count is compared.
+				if again, n := migrationCalls(t, c.copies); calls == nil || len(again) < len(calls) {
 					calls, events = again, n
 				}
 			}
-			figures.Print(t, "a migration of a guest %s: calls of the API server %d (%s), and %d events recorded", name,
-				len(calls), sums(calls), events)
+			suite.PrintFigures(t, "a migration of a guest %s: calls of the API server %d (%s), and %d events recorded", name,
+				len(calls), countEqual(calls), events)
 			require.LessOrEqual(t, len(calls), c.most, "%v", calls)
 		})
 	}
 }
 
-// callsOfAMove tells of a guest that moves: the calls of the API server, and how many events were recorded.
-func callsOfAMove(t *testing.T, copies time.Duration) (calls []string, events int) {
+// migrationCalls runs one migration and returns the calls of the API server and the number of recorded events.
+func migrationCalls(t *testing.T, copies time.Duration) (calls []string, events int) {
 	w, err := New(Options{Guests: map[string]Guest{key: {Copies: copies}}})
 	require.NoError(t, err)
 	w.Run(func(w *World) {
@@ -50,8 +51,8 @@ func callsOfAMove(t *testing.T, copies time.Duration) (calls []string, events in
 		w.Sleep(time.Minute)
 		w.Kube.Calls()
 		w.Migrate(vm)
-		w.migrated()
-		w.Until(time.Minute, func() bool { return w.tidy() == nil })
+		w.waitForMigrations()
+		w.Until(time.Minute, func() bool { return w.checkMigrationsEnded() == nil })
 		w.Sleep(time.Minute)
 		calls = w.Kube.Calls()
 	})
@@ -61,13 +62,13 @@ func callsOfAMove(t *testing.T, copies time.Duration) (calls []string, events in
 		if c == "POST events" {
 			events++
 		}
-		// The last two are those of crdwatch's leader, and of the scheduler.
+		// The leases are written by crdwatch's leader, the bindings by the scheduler.
 		return c == "POST events" || strings.HasSuffix(c, " leases") || c == "POST pods/binding"
 	}), events
 }
 
-// sums counts what is alike, in alphabetical order.
-func sums(calls []string) string {
+// countEqual counts equal calls, in alphabetical order.
+func countEqual(calls []string) string {
 	slices.Sort(calls)
 	var out []string
 	for len(calls) > 0 {

@@ -10,77 +10,80 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/crdwatch"
-	"github.com/virtflow/virtflow/crdwatch/fencing"
+	"github.com/virtflow/virtflow/crdwatch/delivery"
+	"github.com/virtflow/virtflow/crdwatch/diff"
+	"github.com/virtflow/virtflow/crdwatch/restore"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/testsuite/offline"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// How long it takes from a change to crdwatch's informer, and from there to the workflow.
+// Delays from a change to crdwatch's informer, and from crdwatch to the workflow.
 const (
 	watchLag  = 9 * time.Millisecond
 	signalLag = 6 * time.Millisecond
 )
 
-// kindDomain marks what a node's worker tells: it tries until Temporal has it.
+// kindDomain marks observations of a node worker, which retries until Temporal has accepted them.
 const kindDomain = "domain"
 
-// outage is how long Temporal is away that has lost its last commits.
+// outage is the time for which a Temporal server that has lost its last commits is unavailable.
 const outage = 5 * time.Second
 
-// Chaos is what happens to observations on their way. Probabilities are between 0 and 1; the zero value does nothing.
+// Chaos has what happens to observations on their way. Probabilities are between 0 and 1. The zero value changes
+// nothing.
 type Chaos struct {
 	Seed      uint64
 	Duplicate float64 // sent twice, the second time up to LateBy later
 	Delay     float64 // sent up to LateBy later, and so out of order
-	Drop      float64 // acknowledged and lost: Temporal then ends, and answers again after an outage
+	Drop      float64 // acknowledged and lost: Temporal then becomes unavailable, and answers again after an outage
 	LateBy    time.Duration
 }
 
-// delivery carries what happens in Kubernetes to the workflows, the way crdwatch does.
-type delivery struct {
+// deliveries carries changes in Kubernetes to the workflows, as crdwatch does.
+type deliveries struct {
 	world   *World
 	offline *offline.Watcher
 	chaos   Chaos
 	random  *rand.Rand
-	// term counts the leaderships; down says that no crdwatch leads: nothing is sent until one does.
+	// term counts the leaderships; down: no crdwatch leads, so nothing is sent.
 	term int
 	down bool
-	// silent says that the watches wait for versions that etcd has not reached again since it was put back.
+	// silent: the watches wait for versions that etcd has not reached again since it was restored from a backup.
 	silent bool
-	// lost is when the connection to Temporal was lost that is away; zero: it is not.
+	// lost is the time at which the connection to Temporal was lost; zero: it is up.
 	lost time.Time
-	// losing says that the next observation is acknowledged and lost.
-	losing bool
+	// dropNext: the next observation is acknowledged and lost.
+	dropNext bool
 	// inFlight counts the observations that are on their way to a workflow.
 	inFlight int
 
 	Happened
 }
 
-// Happened counts what became of the observations.
+// Happened counts the observations by what chaos did to them.
 type Happened struct{ Sent, Duplicated, Delayed, Dropped int }
 
-// Plus is both together.
+// Plus returns the sum.
 func (h Happened) Plus(o Happened) Happened {
 	return Happened{Sent: h.Sent + o.Sent, Duplicated: h.Duplicated + o.Duplicated, Delayed: h.Delayed + o.Delayed,
 		Dropped: h.Dropped + o.Dropped}
 }
 
-// Happened is what became of the observations so far.
+// Happened returns the counts so far.
 func (w *World) Happened() Happened { return w.delivery.Happened }
 
-func newDelivery(w *World, chaos Chaos) (*delivery, error) {
+func newDeliveries(w *World, chaos Chaos) (*deliveries, error) {
 	watcher, err := newWatcher(w)
 	if err != nil {
 		return nil, err
 	}
-	return &delivery{world: w, offline: watcher, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1)),
+	return &deliveries{world: w, offline: watcher, chaos: chaos, random: rand.New(rand.NewPCG(chaos.Seed, 1)),
 		down: true}, nil
 }
 
-// newWatcher is a crdwatch that has just started.
+// newWatcher returns a crdwatch that has just started.
 func newWatcher(w *World) (*offline.Watcher, error) {
 	watcher, err := offline.New(crdwatch.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, Temporal: temporalClient{world: w}, Namespace: systemNamespace,
@@ -92,19 +95,19 @@ func newWatcher(w *World) (*offline.Watcher, error) {
 	return watcher, nil
 }
 
-// replaced is another crdwatch, which begins to lead.
-func (d *delivery) replaced() error {
+// replaceWatcher replaces crdwatch by another one, which starts to lead.
+func (d *deliveries) replaceWatcher() error {
 	watcher, err := newWatcher(d.world)
 	if err != nil {
 		return err
 	}
 	d.offline = watcher
-	d.reread()
+	d.relist()
 	return nil
 }
 
-// changed is called for every change in Kubernetes.
-func (d *delivery) changed(c kube.Change) {
+// changed handles every change in Kubernetes.
+func (d *deliveries) changed(c kube.Change) {
 	o, ok := c.New.(metav1.Object)
 	if !ok {
 		return
@@ -122,8 +125,8 @@ func (d *delivery) changed(c kube.Change) {
 	})
 }
 
-// flush sends what crdwatch wants sent.
-func (d *delivery) flush() {
+// flush sends what crdwatch has queued.
+func (d *deliveries) flush() {
 	if d.down || !d.lost.IsZero() {
 		return
 	}
@@ -136,23 +139,23 @@ func (d *delivery) flush() {
 	}
 }
 
-// dispatch sends one observation, as chaos will have it.
-func (d *delivery) dispatch(x *crdwatch.Delivery) {
-	if d.world.missing[PartTemporal] || d.world.missing[PartControl] { // it is sent, or heard, once both are back
+// dispatch sends one observation, with what chaos adds.
+func (d *deliveries) dispatch(x *delivery.Delivery) {
+	if d.world.missing[PartTemporal] || d.world.missing[PartControl] { // it is sent, or received, once both are back
 		d.world.after(time.Second, func() { d.dispatch(x) })
 		return
 	}
 	late := func() time.Duration { return time.Duration(d.random.Int64N(int64(max(d.chaos.LateBy, 1)))) }
 	wait := signalLag
 	switch {
-	case x.Kind != kindDomain && (d.losing || d.chaos.Drop > 0 && d.random.Float64() < d.chaos.Drop):
-		if d.losing {
-			d.losing = false
+	case x.Kind != kindDomain && (d.dropNext || d.chaos.Drop > 0 && d.random.Float64() < d.chaos.Drop):
+		if d.dropNext {
+			d.dropNext = false
 			d.world.faultHit++
 		}
 		d.Dropped++
-		d.world.tracef("Temporal takes %s of %s to %s, and loses it", x.Signal, x.UID, x.Workflow)
-		d.lose()
+		d.world.tracef("Temporal acknowledges %s of %s to %s, and loses it", x.Signal, x.UID, x.Workflow)
+		d.loseConnection()
 		return
 	case d.chaos.Delay > 0 && d.random.Float64() < d.chaos.Delay:
 		d.Delayed++
@@ -165,8 +168,8 @@ func (d *delivery) dispatch(x *crdwatch.Delivery) {
 	d.sendIn(wait, x)
 }
 
-// sendIn sends x after a wait, during which it is in flight.
-func (d *delivery) sendIn(wait time.Duration, x *crdwatch.Delivery) {
+// sendIn sends x after wait. Until then x counts as in flight.
+func (d *deliveries) sendIn(wait time.Duration, x *delivery.Delivery) {
 	d.inFlight++
 	d.world.after(wait, func() {
 		d.inFlight--
@@ -174,11 +177,11 @@ func (d *delivery) sendIn(wait time.Duration, x *crdwatch.Delivery) {
 	})
 }
 
-// delivered says that Temporal answers and that nothing is in flight.
-func (d *delivery) delivered() bool { return d.lost.IsZero() && d.inFlight == 0 }
+// isIdle reports whether Temporal answers and nothing is in flight.
+func (d *deliveries) isIdle() bool { return d.lost.IsZero() && d.inFlight == 0 }
 
-// between says whether chaos repeats what two workflows say to each other of a migration, and after which time.
-func (d *delivery) between(signal string) (wait time.Duration, again bool) {
+// repeatOf returns whether chaos repeats a signal that two entities exchange about a migration, and after which time.
+func (d *deliveries) repeatOf(signal string) (wait time.Duration, again bool) {
 	switch signal {
 	case contract.SignalClaim, contract.SignalObserveClaim, contract.SignalRequestAdmission,
 		contract.SignalObserveAdmission:
@@ -192,9 +195,9 @@ func (d *delivery) between(signal string) (wait time.Duration, again bool) {
 	return time.Duration(d.random.Int64N(int64(max(d.chaos.LateBy, 1)))), true
 }
 
-// lose is Temporal going away within a second, for an outage. Then crdwatch and node workers send what it took shortly
-// before once more.
-func (d *delivery) lose() {
+// loseConnection makes Temporal unavailable within a second, for an outage. Afterwards crdwatch and the node workers
+// redeliver what Temporal had acknowledged shortly before.
+func (d *deliveries) loseConnection() {
 	if !d.lost.IsZero() {
 		return
 	}
@@ -212,16 +215,16 @@ func (d *delivery) lose() {
 				d.offline.Restored(lost)
 			}
 			for _, name := range slices.Sorted(maps.Keys(d.world.hosts)) {
-				d.world.hosts[name].restored(lost)
+				d.world.hosts[name].resendSince(lost)
 			}
 			d.flush()
 		})
 	})
 }
 
-// lead is a new leader: everything is sent, what vanished unseen is looked for, and from then on whatever a leader
-// does.
-func (d *delivery) lead() {
+// startLeading begins a leadership: it sends everything, looks for objects that vanished unseen, and starts the
+// leader's periodic work.
+func (d *deliveries) startLeading() {
 	d.down = false
 	d.term++
 	if err := d.offline.Lead(context.Background()); err != nil {
@@ -229,29 +232,29 @@ func (d *delivery) lead() {
 	}
 	d.flush()
 	first := true
-	d.again(0, "resync", func(ctx context.Context) (time.Duration, error) {
+	d.repeat(0, "resync", func(ctx context.Context) (time.Duration, error) {
 		next, err := d.offline.Resync(ctx, first)
 		first = false
 		return next, err
 	})
-	d.again(crdwatch.LookInterval, "counting the workflows", d.offline.Look)
-	d.again(0, "looking for older copies", func(ctx context.Context) (time.Duration, error) {
+	d.repeat(diff.CensusInterval, "counting the workflows", d.offline.TakeCensus)
+	d.repeat(0, "looking for older copies", func(ctx context.Context) (time.Duration, error) {
 		v, err := d.offline.Guard(ctx)
 		switch {
 		case err != nil:
 		case v.Kubernetes:
 			d.world.tracef("crdwatch: etcd is an older copy: epoch %d", v.Next.Epoch)
-			d.reread()
+			d.relist()
 		case v.Temporal:
 			d.world.tracef("crdwatch: Temporal is an older copy: epoch %d", v.Next.Epoch)
-			d.lead()
+			d.startLeading()
 		}
-		return fencing.Interval, err
+		return restore.Interval, err
 	})
 }
 
-// again does something for as long as this leadership lasts, each time as long after the last one as that said.
-func (d *delivery) again(wait time.Duration, what string, do func(context.Context) (time.Duration, error)) {
+// repeat calls do for as long as this leadership lasts. Each call returns the time until the next one.
+func (d *deliveries) repeat(wait time.Duration, what string, do func(context.Context) (time.Duration, error)) {
 	term := d.term
 	d.world.after(wait, func() {
 		if d.term != term || d.down || d.world.ending {
@@ -263,24 +266,24 @@ func (d *delivery) again(wait time.Duration, what string, do func(context.Contex
 		}
 		d.flush()
 		if d.term == term {
-			d.again(next, what, do)
+			d.repeat(next, what, do)
 		}
 	})
 }
 
-// reread reads everything anew, and leads.
-func (d *delivery) reread() {
+// relist lists everything again, and starts to lead.
+func (d *deliveries) relist() {
 	d.silent = false
 	d.offline.Read(kube.Objects(d.world.Kube))
-	d.lead()
+	d.startLeading()
 }
 
-// send signals a workflow. A signal that comes between two runs of a chain, or is lost with the run that it reached too
-// late, is sent again: Temporal loses none.
-func (w *World) send(x *crdwatch.Delivery) {
+// send signals a workflow. A signal that arrives between two runs of a chain, or is lost with a run that was closing,
+// is sent again: Temporal loses none.
+func (w *World) send(x *delivery.Delivery) {
 	key := x.Workflow + " " + x.Signal
 	before := w.workflows.taken[key]
-	starts := w.workflows.closed(x.Workflow)
+	starts := w.workflows.isClosed(x.Workflow)
 	if !w.workflows.deliver(x) {
 		w.after(3*time.Millisecond, func() { w.send(x) })
 		return

@@ -11,17 +11,17 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// backup is a copy of Temporal's database.
+// backup holds a copy of Temporal's database.
 type backup struct {
 	runs  map[string]run
 	ended map[string]*run
 	token contract.FencingToken
 }
 
-// betweenRuns is how long it takes until a workflow that is between two runs has a run again.
+// betweenRuns is the time until a workflow that is between two runs has a run again.
 const betweenRuns = 3 * time.Millisecond
 
 // complete closes a workflow of the test environment, which has no way to terminate one.
@@ -29,30 +29,30 @@ const betweenRuns = 3 * time.Millisecond
 //go:linkname complete go.temporal.io/sdk/internal.(*testWorkflowEnvironmentImpl).Complete
 func complete(env unsafe.Pointer, result *commonpb.Payloads, err error)
 
-// close ends the run of a workflow at once: its code does nothing any more.
+// close ends the run of a workflow at once: its code does not run again.
 func (f *workflows) close(id string) {
 	complete(f.environment(id), nil, &temporal.TerminatedError{})
 	delete(f.runs, id)
 }
 
-// environment is the test environment's own of a run that is open.
+// environment returns the test environment of an open run.
 func (f *workflows) environment(id string) unsafe.Pointer {
 	return f.world.engine("runningWorkflows").MapIndex(reflect.ValueOf(id)).Elem().FieldByName("env").UnsafePointer()
 }
 
-// engine is a field of what the test environment is made of, by the name that it has there.
+// engine returns a field of the test environment's implementation, by its name there.
 func (w *World) engine(field string) reflect.Value {
 	return reflect.ValueOf(w.env).Elem().FieldByName("impl").Elem().FieldByName(field)
 }
 
-// closeDoneChannel ends the goroutine of a run. The test environment forgets that where one continues as new, and each
-// keeps its whole world.
+// closeDoneChannel ends the goroutine of a run. The test environment does not do so for a run that continues as new,
+// and each goroutine keeps its whole world in memory.
 //
 //go:linkname closeDoneChannel go.temporal.io/sdk/internal.(*testWorkflowEnvironmentImpl).closeDoneChannel
 func closeDoneChannel(env unsafe.Pointer)
 
-// stopTimers stops what the environment has left in the process's own time, for which it has no end: the time limit of
-// its root is one of a day, and keeps the world for as long.
+// stopTimers stops the timers that the test environment has started in real time and never stops: the time limit of its
+// root workflow is one day, and keeps the world in memory for as long.
 func (w *World) stopTimers() {
 	timers := w.engine("timers")
 	for _, key := range timers.MapKeys() {
@@ -62,7 +62,7 @@ func (w *World) stopTimers() {
 	}
 }
 
-// closeAll ends all: what goes on would keep its coroutines, and with them the world, for as long as the tests run.
+// closeAll ends all runs: an open one would keep its coroutines, and with them the world, for as long as the tests run.
 func (f *workflows) closeAll() {
 	for _, id := range slices.Sorted(maps.Keys(f.runs)) {
 		if f.runs[id].open {
@@ -71,7 +71,7 @@ func (f *workflows) closeAll() {
 	}
 }
 
-// settled runs do once every workflow has a run, or none.
+// settled calls do once no workflow is between two runs.
 func (f *workflows) settled(do func()) {
 	for _, r := range f.runs {
 		if !r.open {
@@ -82,7 +82,7 @@ func (f *workflows) settled(do func()) {
 	do()
 }
 
-// Terminate ends the workflow of an entity by hand, as temporal workflow terminate does.
+// Terminate terminates the workflow of an entity, as temporal workflow terminate does.
 func (w *World) Terminate(id string) {
 	f := w.workflows
 	f.settled(func() {
@@ -97,7 +97,7 @@ func (w *World) Terminate(id string) {
 // LoseHistory empties Temporal's database.
 func (w *World) LoseHistory() { w.PutBackHistory(backup{}) }
 
-// PutBackHistory puts a copy in the place of Temporal's database.
+// PutBackHistory replaces Temporal's database by a copy.
 func (w *World) PutBackHistory(b backup) {
 	f := w.workflows
 	f.settled(func() {
@@ -109,7 +109,7 @@ func (w *World) PutBackHistory(b backup) {
 		maps.Copy(f.ended, b.ended)
 		for _, id := range slices.Sorted(maps.Keys(b.runs)) {
 			r := b.runs[id]
-			if !r.deadline.IsZero() { // it waits as long again
+			if !r.deadline.IsZero() { // its timer starts again
 				r.began, r.deadline = w.Now(), w.Now().Add(r.deadline.Sub(r.began))
 			}
 			f.runs[id], f.restarting[id] = &r, true
@@ -118,9 +118,8 @@ func (w *World) PutBackHistory(b backup) {
 	})
 }
 
-// backup copies Temporal's database. A run that is put back goes on as one that has continued as new: with the state
-// that it had when it was last settled, since nothing but its own code knows how far a step was. A transition begins
-// again.
+// backup copies Temporal's database. A restored run continues like one that has continued as new: with the state that
+// it had when it was last settled, because only its own code knows the progress of a step. A transition begins again.
 func (f *workflows) backup() backup {
 	b := backup{runs: map[string]run{}, ended: map[string]*run{}, token: f.token}
 	for id, r := range f.runs {
@@ -137,7 +136,7 @@ func (f *workflows) backup() backup {
 	return b
 }
 
-// settle notes the state of an entity that has no step in hand and waits for no node's worker.
+// settle stores the state of an entity that has no step in hand and waits for no node worker.
 func (f *workflows) settle(id string, r *run) {
 	if !r.open || isTransition(r.kind) {
 		return
@@ -148,7 +147,7 @@ func (f *workflows) settle(id string, r *run) {
 	var state struct {
 		Starting bool `json:"starting"`
 		Asking   bool `json:"asking"`
-		// Open are a migration's steps on nodes, and in other entities the transition: that goes on by itself.
+		// Open has a migration's steps on nodes, and in other entities the transition: that continues by itself.
 		Open json.RawMessage `json:"open"`
 	}
 	var raw json.RawMessage

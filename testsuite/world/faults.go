@@ -7,30 +7,30 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Mode is how an activity fails.
+// Mode is a way in which an activity fails.
 type Mode string
 
-// Modes. But for the last three only the first attempt of the one invocation fails.
+// Modes. With all but the last three, only the first attempt of the one invocation fails.
 const (
-	Before        Mode = "before"         // an error that may pass, and nothing was done
-	After         Mode = "after"          // it was done, and an error that may pass was answered
-	TimeoutBefore Mode = "timeout-before" // nothing was done, and no answer came until the attempt's time was up
+	Before        Mode = "before"         // a retryable error; nothing was done
+	After         Mode = "after"          // a retryable error, although it was done
+	TimeoutBefore Mode = "timeout-before" // nothing was done, and no answer came before the attempt's timeout
 	TimeoutAfter  Mode = "timeout-after"  // it was done, and no answer came
 	NonRetryable  Mode = "non-retryable"  // refused for good
-	Hour          Mode = "an-hour"        // every attempt, of this and later invocations, fails for an hour
+	Hour          Mode = "an-hour"        // a retryable error at each attempt, for an hour; nothing was done
 	HourAfter     Mode = "an-hour-after"  // as Hour, but each attempt has its effect
 	Forever       Mode = "for-ever"       // as Hour, until the end of the story
 )
 
-// Modes lists all.
+// Modes lists all modes.
 func Modes() []Mode {
 	return []Mode{Before, After, TimeoutBefore, TimeoutAfter, NonRetryable, Hour, HourAfter, Forever}
 }
 
-// Fault is one way in which one invocation fails.
+// Fault selects one invocation and the way in which it fails.
 type Fault struct {
 	Activity string
 	Ordinal  int // the n-th logical call of that activity in the story, from 1
@@ -39,44 +39,44 @@ type Fault struct {
 
 func (f Fault) String() string { return fmt.Sprintf("%s#%d/%s", f.Activity, f.Ordinal, f.Mode) }
 
-// verdict is what becomes of one attempt.
+// verdict has the outcome of one attempt.
 type verdict struct {
-	effect bool // the activity is done
+	effect bool // the activity runs
 	err    error
-	late   bool // the answer is a time-out
+	late   bool // the attempt times out
 }
 
-// judge decides about one attempt.
+// judge returns the outcome of one attempt.
 func (w *World) judge(activity string, ordinal, attempt int) verdict {
-	well := verdict{effect: true}
-	if w.missing.stuck() {
+	succeeds := verdict{effect: true}
+	if w.missing.isStuck() {
 		return verdict{err: errAway()}
 	}
 	f := w.fault
-	if f == nil || f.Activity != activity || f.Mode.ofEngine() || w.healed {
-		return well
+	if f == nil || f.Activity != activity || f.Mode.isEngineFault() || w.healed {
+		return succeeds
 	}
 	lasting := f.Mode == Hour || f.Mode == HourAfter || f.Mode == Forever
 	if lasting {
 		if ordinal < f.Ordinal {
-			return well
+			return succeeds
 		}
 		if w.faultSince.IsZero() {
 			w.faultSince = w.Now()
 		}
 		if f.Mode != Forever && w.Now().Sub(w.faultSince) > time.Hour {
-			return well
+			return succeeds
 		}
 	} else if ordinal != f.Ordinal || attempt != 1 || w.faultHit > 0 {
-		return well
+		return succeeds
 	}
 	w.faultHit++
-	passing := temporal.NewApplicationError("injected: "+f.String(), "Kubernetes")
+	retryable := temporal.NewApplicationError("injected: "+f.String(), "Kubernetes")
 	switch f.Mode {
 	case Before, Hour, Forever:
-		return verdict{err: passing}
+		return verdict{err: retryable}
 	case After, HourAfter:
-		return verdict{effect: true, err: passing}
+		return verdict{effect: true, err: retryable}
 	case TimeoutBefore:
 		return verdict{late: true}
 	case TimeoutAfter:

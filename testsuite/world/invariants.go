@@ -9,16 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// deadlineSlack is what a transition may take beyond its deadline: a call that is under way when it passes, and one to
-// compensate.
+// deadlineSlack is how long a transition may stay open past its deadline: for a call that is under way at that time,
+// and one call to compensate.
 const deadlineSlack = 4 * time.Minute
 
-// breakf notes an invariant that does not hold.
+// breakf records an invariant that does not hold.
 func (w *World) breakf(format string, args ...any) {
 	if w.ending {
 		return
@@ -33,29 +33,29 @@ func (w *World) breakf(format string, args ...any) {
 // domainStarted is called when QEMU runs a guest that boots.
 func (w *World) domainStarted(l *launcher) {
 	w.Started[l.key()]++
-	w.domainRuns(l)
+	w.registerDomain(l)
 }
 
-// domainGoesOn is called when a guest that was moved goes on at its target.
-func (w *World) domainGoesOn(l *launcher) {
+// domainMoved is called when a migrated guest resumes at its target.
+func (w *World) domainMoved(l *launcher) {
 	w.Moved[l.key()]++
-	w.domainRuns(l)
+	w.registerDomain(l)
 }
 
-// domainRuns says that a guest is a launcher's: from now on until domainEnded there must be no other of the same name.
-// A source is one until its QEMU is dead, also while the guest stands still.
-func (w *World) domainRuns(l *launcher) {
+// registerDomain records that a launcher runs a guest. Until domainEnded no other launcher may run a guest of the same
+// name. The source of a migration counts until its QEMU is dead, also while the guest is paused for the switch-over.
+func (w *World) registerDomain(l *launcher) {
 	for _, other := range w.domains {
 		if other.key() == l.key() {
 			w.breakf("two running domains of %s: in pod %s on %s and in pod %s on %s", l.key(), other.podUID,
 				other.host.name, l.podUID, l.host.name)
 		}
 	}
-	if node, ok := w.ghosts[l.key()]; ok && node != l.host.name {
-		if w.fenced(node) {
-			delete(w.ghosts, l.key())
+	if node, ok := w.possiblyRunning[l.key()]; ok && node != l.host.name {
+		if w.isFenced(node) {
+			delete(w.possiblyRunning, l.key())
 		} else {
-			w.breakf("%s goes on on %s while its guest may still run on %s, which nobody reaches and nobody has "+
+			w.breakf("%s continues on %s while its guest may still run on %s, which is unreachable and not "+
 				"fenced", l.key(), l.host.name, node)
 		}
 	}
@@ -66,7 +66,7 @@ func (w *World) domainEnded(l *launcher) {
 	w.domains = slices.DeleteFunc(w.domains, func(x *launcher) bool { return x == l })
 }
 
-// Domains are the running domains of a VM or VMI.
+// Domains returns the number of running domains of a VM or VMI.
 func (w *World) Domains(key string) int {
 	n := 0
 	for _, l := range w.domains {
@@ -77,7 +77,7 @@ func (w *World) Domains(key string) int {
 	return n
 }
 
-// sample checks what must hold all the time and is not seen at the moment it breaks.
+// sample checks the invariants that no single change breaks.
 func (w *World) sample() {
 	w.sampleGuests()
 	for _, id := range w.workflows.names() {
@@ -89,7 +89,7 @@ func (w *World) sample() {
 	}
 }
 
-// expectClean checks that nothing is left of a namespace's machines.
+// expectClean checks that nothing of a namespace's machines is left.
 func (w *World) expectClean() {
 	for _, name := range w.Kube.Names() {
 		resource, rest, _ := strings.Cut(name, "/")
@@ -101,7 +101,7 @@ func (w *World) expectClean() {
 				continue
 			}
 		case "persistentvolumeclaims":
-			if !strings.Contains(rest, "/"+claims.StatePrefix) || w.orphans[name] { // a user's
+			if !strings.Contains(rest, "/"+claims.StatePrefix) || w.orphans[name] { // of a user
 				continue
 			}
 		case "pods":
@@ -111,20 +111,20 @@ func (w *World) expectClean() {
 		default:
 			continue
 		}
-		w.breakf("left behind: %s%s", name, w.why(resource, rest))
+		w.breakf("left behind: %s%s", name, w.describe(resource, rest))
 	}
 	for _, l := range w.domains {
 		w.breakf("left behind: a running domain of %s on %s", l.key(), l.host.name)
 	}
 	for _, id := range w.workflows.names() {
-		if !ofCluster(w.workflows.runs[id].kind) {
-			w.breakf("left behind: workflow %s, which waits for %s", id, w.waiting(id))
+		if !isClusterWide(w.workflows.runs[id].kind) {
+			w.breakf("left behind: workflow %s, which waits for %s", id, w.waitText(id))
 		}
 	}
 }
 
-// why says what keeps an object.
-func (w *World) why(resource, key string) string {
+// describe returns the state of an object, with what prevents its deletion.
+func (w *World) describe(resource, key string) string {
 	namespace, name, _ := strings.Cut(key, "/")
 	switch resource {
 	case "pods":
@@ -149,8 +149,8 @@ func (w *World) why(resource, key string) string {
 	return ""
 }
 
-// waiting is what an entity says it waits for.
-func (w *World) waiting(id string) string {
+// waitText returns what an entity waits for, by its own query.
+func (w *World) waitText(id string) string {
 	var plan struct {
 		Waiting string    `json:"waiting"`
 		Trouble string    `json:"trouble"`

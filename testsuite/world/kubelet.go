@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 var errNoLauncher = errors.New("no launcher answers")
@@ -21,40 +21,40 @@ const (
 	containerUp = 600 * time.Millisecond
 )
 
-// host is a node: a machine, its kubelet, and the node worker on it.
+// host simulates a node: a machine, its kubelet, and its node worker.
 type host struct {
 	world     *World
 	name      string
 	powered   bool
-	connected bool // reaches the API server and Temporal
-	// deaf says that it is back, and its kubelet has not looked at the API server yet.
-	deaf bool
-	// worker is up; each start of it is another epoch.
+	connected bool // to the API server and Temporal
+	// unsynced: the node is back, and its kubelet has not synced with the API server yet.
+	unsynced bool
+	// worker: the node worker is up; each start of it has another epoch.
 	worker bool
 	epoch  int
 	pods   map[string]*sandbox // by UID
-	// own is what the present run of the worker knows.
+	// own has the memory of the present run of the worker.
 	own *nodeWorker
-	// unsuitable is why no guest can be received here, as far as its worker knows, and unfit as its launchers do.
+	// unsuitable is the reason why no guest can be received here that the node worker finds; unfit is the launchers'.
 	unsuitable, unfit string
 }
 
-// sandbox is what a kubelet knows of a pod that it runs.
+// sandbox has the kubelet's state of a pod that it runs.
 type sandbox struct {
 	namespace, name, uid string
 	launcher             *launcher
 	stopping             bool
-	// lost says that the power went while it was there.
+	// lost: the node lost power while the pod ran.
 	lost bool
 	// exit is how its container ended, once it has.
 	exit *corev1.ContainerStateTerminated
 }
 
-func (h *host) alive() bool { return h.powered && h.connected }
+func (h *host) isAlive() bool { return h.powered && h.connected }
 
-// sync brings one pod to what its object says.
+// sync brings one pod to the state that its object asks for.
 func (h *host) sync(namespace, name, uid string) {
-	if !h.alive() || h.deaf || h.world.missing[PartAPIServer] {
+	if !h.isAlive() || h.unsynced || h.world.missing[PartAPIServer] {
 		return
 	}
 	pod := kube.Get[corev1.Pod](h.world.Kube, namespace, name)
@@ -64,13 +64,13 @@ func (h *host) sync(namespace, name, uid string) {
 	box := h.pods[uid]
 	switch {
 	case pod == nil && box == nil:
-	case pod == nil: // deleted by force, or etcd does not know of it any more: what runs is ended
+	case pod == nil: // force-deleted, or unknown to a restored etcd: the kubelet ends the container
 		if l := box.launcher; l != nil && l.running && h.world.delivery.silent {
 			h.world.Started[l.key()]--
 		}
 		h.stop(box, 0)
 	case box == nil && ended(pod):
-		h.farewell(pod)
+		h.removeDeleted(pod)
 	case box == nil && pod.DeletionTimestamp != nil:
 		h.end(pod, &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"})
 	case box == nil:
@@ -84,7 +84,7 @@ func (h *host) sync(namespace, name, uid string) {
 		}
 		h.stop(box, grace)
 	default:
-		h.ready(pod)
+		h.syncReadiness(pod)
 	}
 }
 
@@ -108,10 +108,10 @@ func (h *host) start(pod *corev1.Pod) {
 	if up == 0 {
 		up = containerUp
 	}
-	h.world.after(up, func() { h.pulls(box, 0, func() { h.run(box, ref, grace) }) })
+	h.world.after(up, func() { h.waitForSecret(box, func() { h.failPull(box, 0, func() { h.run(box, ref, grace) }) }) })
 }
 
-// run starts the container of a pod that is wanted still.
+// run starts the container of a pod that still exists.
 func (h *host) run(box *sandbox, of *contract.Object, grace time.Duration) {
 	if !h.powered || h.pods[box.uid] != box || box.exit != nil || box.stopping || box.lost {
 		return
@@ -120,11 +120,11 @@ func (h *host) run(box *sandbox, of *contract.Object, grace time.Duration) {
 		world: h.world, host: h, namespace: box.namespace, vmi: of.Name, vmiUID: of.UID, podUID: box.uid,
 		grace: grace, guest: h.world.Guests[box.namespace+"/"+of.Name], machine: lifecycle.New(),
 	}
-	h.runs(box)
+	h.reportRunning(box)
 }
 
-// runs says that a pod's container is up.
-func (h *host) runs(box *sandbox) {
+// reportRunning writes that a pod's container runs.
+func (h *host) reportRunning(box *sandbox) {
 	h.update(box, func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodRunning
 		p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.9"}}
@@ -137,8 +137,8 @@ func (h *host) runs(box *sandbox) {
 	})
 }
 
-// ready follows the readiness gate.
-func (h *host) ready(pod *corev1.Pod) {
+// syncReadiness writes the condition Ready as the readiness gate asks for.
+func (h *host) syncReadiness(pod *corev1.Pod) {
 	if pod.Status.Phase != corev1.PodRunning {
 		return
 	}
@@ -156,7 +156,7 @@ func (h *host) ready(pod *corev1.Pod) {
 	h.update(h.pods[string(pod.UID)], func(p *corev1.Pod) { condition(p, corev1.PodReady, want, reason) })
 }
 
-// stop ends a pod's container: asks first, where there is a grace period.
+// stop ends a pod's container: with SIGTERM first, where there is a grace period.
 func (h *host) stop(box *sandbox, grace time.Duration) {
 	if box.launcher == nil { // nothing runs yet
 		box.stopping = true
@@ -200,7 +200,7 @@ func (h *host) ended(box *sandbox, exit *corev1.ContainerStateTerminated) {
 	}
 }
 
-// end writes how a pod ended, once, and says farewell.
+// end writes how a pod ended, once, and then removes the pod.
 func (h *host) end(pod *corev1.Pod, exit *corev1.ContainerStateTerminated) {
 	if !ended(pod) || len(pod.Status.ContainerStatuses) == 0 ||
 		pod.Status.ContainerStatuses[0].State.Terminated == nil {
@@ -217,11 +217,11 @@ func (h *host) end(pod *corev1.Pod, exit *corev1.ContainerStateTerminated) {
 		})
 		return // the change brings the kubelet back here
 	}
-	h.farewell(pod)
+	h.removeDeleted(pod)
 }
 
-// farewell takes a deleted pod that has ended off the API server's hands.
-func (h *host) farewell(pod *corev1.Pod) {
+// removeDeleted removes a deleted pod that has ended from the API server.
+func (h *host) removeDeleted(pod *corev1.Pod) {
 	if pod.DeletionTimestamp == nil {
 		return
 	}
@@ -235,7 +235,7 @@ func (h *host) farewell(pod *corev1.Pod) {
 
 // update writes a pod's status.
 func (h *host) update(box *sandbox, change func(*corev1.Pod)) {
-	if !h.alive() || box == nil || h.world.missing[PartAPIServer] {
+	if !h.isAlive() || box == nil || h.world.missing[PartAPIServer] {
 		return
 	}
 	_, err := kube.Edit(h.world.Kube, box.namespace, box.name, "status", func(p *corev1.Pod) {
@@ -248,7 +248,7 @@ func (h *host) update(box *sandbox, change func(*corev1.Pod)) {
 	}
 }
 
-// resync is what a kubelet does that reaches the API server again.
+// resync syncs all pods, as a kubelet does when it reaches the API server again.
 func (h *host) resync() {
 	var uids []string
 	for uid := range h.pods {
@@ -260,7 +260,7 @@ func (h *host) resync() {
 		if box.launcher != nil && box.exit == nil && !box.launcher.dead {
 			if pod := kube.Get[corev1.Pod](h.world.Kube, box.namespace, box.name); pod != nil &&
 				pod.Status.Phase == corev1.PodPending {
-				h.runs(box)
+				h.reportRunning(box)
 			}
 		}
 		h.sync(box.namespace, box.name, box.uid)

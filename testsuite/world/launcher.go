@@ -9,32 +9,32 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/virtflow/virtflow/activities/node"
-	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/crdwatch/delivery"
 	"github.com/virtflow/virtflow/launcher/lifecycle"
 	"github.com/virtflow/virtflow/workers/node/forward"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Guest is how the guest of one VM behaves.
+// Guest configures the guest of one VM.
 type Guest struct {
-	Boots         time.Duration // until its domain runs; 0: 400 ms
+	Boots         time.Duration // time until its domain runs; 0: 400 ms
 	ShutsDownIn   time.Duration // after the power button; 0: 2 s, negative: never
-	Refused       string        // libvirt refuses the domain, for this reason
+	Refused       string        // the error with which libvirt refuses the domain
 	PanicsAfter   time.Duration // 0: never
-	PowersOff     time.Duration // by itself, so long after its start; 0: never
+	PowersOff     time.Duration // by itself, this long after its start; 0: never
 	AgentConnects time.Duration // 0: never
-	Copies        time.Duration // until all of it is at another launcher; 0: 1.5 s
-	Unmovable     string        // its launcher cannot move it, for this reason
+	Copies        time.Duration // duration of the copy in a migration; 0: 1.5 s
+	Unmovable     string        // the reason for which its launcher cannot migrate it
 }
 
 const (
-	// socketWait is how long a node worker waits for a launcher that it does not reach.
+	// socketWait is how long a node worker waits for a launcher that does not answer.
 	socketWait = 5 * time.Second
 	reportLag  = 13 * time.Millisecond
 	exitLag    = 40 * time.Millisecond
 )
 
-// launcher is what runs in a launcher pod: the real table of its life, and a guest that is played.
+// launcher simulates a launcher pod's process: the real state machine of its life, and a simulated guest.
 type launcher struct {
 	world     *World
 	host      *host
@@ -45,30 +45,30 @@ type launcher struct {
 	grace     time.Duration // the guest's
 	guest     Guest
 
-	machine  *lifecycle.Machine
-	running  bool // QEMU is there
-	dead     bool // the process is gone
-	message  string
-	domain   contract.DomainObservation
-	followed bool // a node worker knows it
-	told     *contract.DomainObservation
-	toldAt   time.Time
-	hangs    bool      // it answers no operation
-	thaws    time.Time // when the guest thaws by itself; zero: not
-	thawing  int       // counts the requests about that
+	machine    *lifecycle.Machine
+	running    bool // QEMU is there
+	dead       bool // the process is gone
+	message    string
+	domain     contract.DomainObservation
+	followed   bool // a node worker follows it
+	reported   *contract.DomainObservation
+	reportedAt time.Time
+	hangs      bool      // it answers no operation
+	thaws      time.Time // when the guest thaws by itself; zero: it does not
+	thawing    int       // counts the requests to thaw
 
-	// move is the last one from here, and incoming the one to here; nil: none has begun.
+	// move is the last migration from here, incoming the one to here; nil: none has begun.
 	move, incoming *move
-	limit          time.Duration // of a move that was asked for
-	// receives is the UID of the migration that this launcher was asked to receive a guest of, and prepared says that
-	// it can. The guest may go on here from granted on, and does from resumed on, unless it staysPaused.
+	limit          time.Duration // of a migration that was requested
+	// receives is the UID of the migration whose guest this launcher was asked to receive; prepared: it is ready to.
+	// The guest may resume here once granted, and has once resumed, unless it staysPaused.
 	receives                                string
 	prepared, granted, resumed, staysPaused bool
 }
 
 func (l *launcher) key() string { return l.namespace + "/" + l.vmi }
 
-// after does something later, unless the launcher or its machine is gone by then.
+// after calls f later, unless the launcher or its node is gone by then.
 func (l *launcher) after(d time.Duration, f func()) {
 	l.world.after(d, func() {
 		if !l.dead {
@@ -77,7 +77,7 @@ func (l *launcher) after(d time.Duration, f func()) {
 	})
 }
 
-// input feeds the table and does what it says.
+// input feeds the state machine and carries out its action.
 func (l *launcher) input(in lifecycle.Input) {
 	if l.dead {
 		return
@@ -94,11 +94,11 @@ func (l *launcher) input(in lifecycle.Input) {
 				wait = 2 * time.Second
 			}
 			l.change(contract.DomainShutdown, "")
-			l.after(wait, func() { l.off(lifecycle.GuestOff, contract.DomainShutoff, contract.ReasonShutdown) })
+			l.after(wait, func() { l.guestOff(lifecycle.GuestOff, contract.DomainShutoff, contract.ReasonShutdown) })
 		}
 	case lifecycle.Destroy:
 		l.after(100*time.Millisecond, func() {
-			l.off(lifecycle.GuestKilled, contract.DomainShutoff, contract.ReasonDestroyed)
+			l.guestOff(lifecycle.GuestKilled, contract.DomainShutoff, contract.ReasonDestroyed)
 		})
 	case lifecycle.Receive:
 		l.after(receives, func() {
@@ -156,20 +156,20 @@ func (l *launcher) start() {
 }
 
 func (l *launcher) panics() {
-	l.off(lifecycle.GuestCrashed, contract.DomainCrashed, contract.ReasonCrashed)
+	l.guestOff(lifecycle.GuestCrashed, contract.DomainCrashed, contract.ReasonCrashed)
 }
 
 func (l *launcher) powersOff() {
-	l.off(lifecycle.GuestOff, contract.DomainShutoff, contract.ReasonShutdown)
+	l.guestOff(lifecycle.GuestOff, contract.DomainShutoff, contract.ReasonShutdown)
 }
 
-// off is the end of QEMU.
-func (l *launcher) off(in lifecycle.Input, state contract.DomainState, reason string) {
+// guestOff ends QEMU.
+func (l *launcher) guestOff(in lifecycle.Input, state contract.DomainState, reason string) {
 	if !l.running {
 		return
 	}
-	if m := l.move; m != nil && m.stage != copying && !m.over() && in != lifecycle.GuestKilled {
-		return // it stands still
+	if m := l.move; m != nil && m.stage != copying && !m.isOver() && in != lifecycle.GuestKilled {
+		return // the guest is paused for the switch-over
 	}
 	l.running = false
 	l.world.domainEnded(l)
@@ -180,40 +180,40 @@ func (l *launcher) off(in lifecycle.Input, state contract.DomainState, reason st
 	l.input(in)
 }
 
-// change is a new state of the domain, of which the node's worker hears.
+// change sets a new state of the domain, which the node worker reports.
 func (l *launcher) change(state contract.DomainState, reason string) {
 	l.domain.PodUID, l.domain.State, l.domain.Reason = l.podUID, state, reason
 	l.domain.Sequence++
 	l.domain.MachineType, l.domain.GuestMemory = "pc-q35-7.2", 128<<20
-	l.world.after(reportLag+forward.HoldOff(l.domain), l.report)
+	l.world.after(reportLag+forward.Debounce(l.domain), l.report)
 }
 
-// again tells the entity once more what it was told since then.
-func (l *launcher) again(since time.Time) {
-	if l.told != nil && !l.toldAt.Before(since) {
-		l.told = nil
+// redeliver reports the domain's state again if it was reported since then.
+func (l *launcher) redeliver(since time.Time) {
+	if l.reported != nil && !l.reportedAt.Before(since) {
+		l.reported = nil
 		l.report()
 	}
 }
 
-// report tells the entity what it does not know yet, if there is a worker that can.
+// report sends the domain's state to the entity if it has changed since the last report and a node worker polls.
 func (l *launcher) report() {
-	if !l.followed || l.dead && l.domain.State == contract.DomainAbsent || !l.world.workerPolls(l.host.name) {
+	if !l.followed || l.dead && l.domain.State == contract.DomainAbsent || !l.world.isWorkerPolling(l.host.name) {
 		return
 	}
 	d := l.domain
-	if l.told != nil && (l.told.Sequence >= d.Sequence || l.told.State == d.State && l.told.Reason == d.Reason &&
-		l.told.AgentConnected == d.AgentConnected && l.told.Frozen == d.Frozen && l.told.Migration == d.Migration) {
+	if r := l.reported; r != nil && (r.Sequence >= d.Sequence || r.State == d.State && r.Reason == d.Reason &&
+		r.AgentConnected == d.AgentConnected && r.Frozen == d.Frozen && r.Migration == d.Migration) {
 		return
 	}
-	l.told, l.toldAt = &d, l.world.Now()
-	l.world.delivery.dispatch(&crdwatch.Delivery{
+	l.reported, l.reportedAt = &d, l.world.Now()
+	l.world.delivery.dispatch(&delivery.Delivery{
 		Workflow: contract.VMIID(l.namespace, l.vmi), Signal: contract.SignalObserveDomain, UID: l.podUID,
 		Kind: kindDomain, Payload: d,
 	})
 }
 
-// terminate is SIGTERM.
+// terminate handles SIGTERM.
 func (l *launcher) terminate(now bool) {
 	if now || l.grace == 0 {
 		l.input(lifecycle.StopNow)
@@ -223,7 +223,20 @@ func (l *launcher) terminate(now bool) {
 	l.after(l.grace, func() { l.input(lifecycle.GracePeriodExpired) })
 }
 
-// kill is SIGKILL: nobody leaves a message.
+// shorten reduces the grace period of a guest that is shutting down.
+func (l *launcher) shorten(grace time.Duration) {
+	if grace >= l.grace {
+		return
+	}
+	l.grace = grace
+	if grace == 0 {
+		l.input(lifecycle.StopNow)
+		return
+	}
+	l.after(grace, func() { l.input(lifecycle.GracePeriodExpired) })
+}
+
+// kill handles SIGKILL: there is no termination message.
 func (l *launcher) kill() {
 	if l.dead {
 		return
@@ -236,12 +249,12 @@ func (l *launcher) kill() {
 	if l.move != nil {
 		l.move.ended(vanished)
 	}
-	l.ends()
+	l.severIncoming()
 }
 
-// ends is a target's end: the guest that was on its way stays where it is, unless the source is told already that it
-// has arrived.
-func (l *launcher) ends() {
+// severIncoming ends a migration to this launcher: the guest stays at its source, unless the source knows already that
+// it has arrived.
+func (l *launcher) severIncoming() {
 	if m := l.incoming; m != nil && m.stage != arrived {
 		m.sever(cutLag, "the target has ended")
 	}
@@ -250,27 +263,28 @@ func (l *launcher) ends() {
 // exit ends the container.
 func (l *launcher) exit() {
 	l.dead = true
-	l.ends()
+	l.severIncoming()
 	m, err := json.Marshal(contract.TerminationMessage{Reason: l.machine.Reason(), Message: l.message,
 		Ran: l.machine.Ran(), Paused: l.machine.Reason() == contract.ReasonMigrated && l.move != nil && l.move.paused})
 	if err != nil {
 		panic(err)
 	}
-	l.host.exited(l, int32(lifecycle.ExitCode(l.machine.Reason())), string(m)) //nolint:gosec // 0 or 1
+	l.host.exited(l, int32(lifecycle.ExitCode(l.machine.Reason())), string(m))
 }
 
-// starter is the node worker's side of StartDomain once the launcher has answered.
+// starter is a node.Starter with the launcher's answer.
 type starter struct {
 	domain contract.DomainObservation
 	err    error
 }
 
-// StartDomain answers as the launcher did.
+// StartDomain returns the launcher's answer.
 func (s starter) StartDomain(context.Context, contract.StartDomainInput) (contract.DomainObservation, error) {
 	return s.domain, s.err
 }
 
-// startDomain is the activity on a node: its worker finds the launcher, asks it, and waits.
+// startDomain simulates the activity on a node: the node worker finds the launcher, asks it to start the domain, and
+// waits.
 func (r *attempts) startDomain() (any, error) {
 	in, ok := r.input.Interface().(contract.StartDomainInput)
 	if !ok {
@@ -305,7 +319,7 @@ func (r *attempts) askLauncher(in contract.StartDomainInput) starter {
 	if l.receives != "" && !l.granted {
 		return starter{err: &node.RefusedError{Message: "this launcher is to receive its guest from another node"}}
 	}
-	if in.Booted && l.machine.State() == lifecycle.Idle { // its container was started anew
+	if in.Booted && l.machine.State() == lifecycle.Idle { // its container was restarted
 		l.input(lifecycle.Stop)
 		return starter{domain: contract.DomainObservation{PodUID: l.podUID, Sequence: 1, State: contract.DomainCrashed,
 			Reason: contract.ReasonCrashed}}
@@ -315,7 +329,7 @@ func (r *attempts) askLauncher(in contract.StartDomainInput) starter {
 		switch l.machine.State() {
 		case lifecycle.Running, lifecycle.Stopping, lifecycle.Killing:
 			d := l.domain
-			l.told, l.toldAt = &d, l.world.Now()
+			l.reported, l.reportedAt = &d, l.world.Now()
 			return starter{domain: d}
 		case lifecycle.Ended:
 			if l.message != "" {

@@ -15,7 +15,7 @@ const maxLeftOver = 500 // goroutines of thousands of worlds that have ended
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	code := m.Run()
-	// One that is left over keeps its world, and what was learnt of the SDK's inside may be outdated.
+	// A goroutine that is left over keeps its world in memory: what engine.go assumes of the SDK may be outdated.
 	if n := runtime.NumGoroutine(); code == 0 && n > maxLeftOver {
 		fmt.Fprintf(os.Stderr, "%d goroutines are left over\n", n)
 		code = 1

@@ -12,67 +12,66 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
-	"github.com/virtflow/virtflow/testsuite/turns"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 	"github.com/virtflow/virtflow/testsuite/world"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestFaultMatrix lets every activity invocation of every story fail in every way. What must hold all the time must
-// hold; the story must come to its end, or say what failed; and when everything is deleted, nothing may be left. The
-// ways to fail take turns, so that each invocation meets a quarter of them, and each activity all of them over the
-// stories; VIRTFLOW_MATRIX=whole lets every one meet all. In continuous integration the cases take turns as well. There
-// is no activity that none of the stories calls.
+// TestFaultMatrix lets every activity invocation of every story fail in every way. All invariants must hold; the story
+// must reach its end, or report what failed; and when everything is deleted, nothing may be left. The modes take turns,
+// so that each invocation meets a quarter of them, and each activity all of them over the stories; with
+// VIRTFLOW_MATRIX=whole each invocation meets all modes. In continuous integration the cases take turns as well. Every
+// registered activity is called by a story.
 func TestFaultMatrix(t *testing.T) {
 	var cases, idle, broken atomic.Int64
 	var seen called
 	stories := world.Scenarios()
 	t.Cleanup(func() {
 		if seen.stories == len(stories) { // -run may have chosen some
-			assert.Empty(t, seen.missing(), "no story calls these activities, so that nothing tries how they fail")
+			assert.Empty(t, seen.missing(), "no story calls these activities, so no case lets them fail")
 		}
-		figures.Print(t, "fault matrix: cases %d, invariants broken: %d (faults that met no call: %d)", cases.Load(),
-			broken.Load(), idle.Load())
-		// Signals and activities race as they do in truth, so that now and then a call of the first run is not made
+		suite.PrintFigures(t, "fault matrix: cases %d, invariants broken: %d (faults that struck no call: %d)",
+			cases.Load(), broken.Load(), idle.Load())
+		// Signals and activities race as they do with a real server, so sometimes a call of the first run is not made
 		// again.
 		assert.LessOrEqual(t, idle.Load()*50, cases.Load(),
-			"too many cases in which no fault has struck: they say nothing")
+			"too many cases in which no fault has struck: they prove nothing")
 	})
 	for story, s := range stories {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
-			clean := tell(t, s, nil)
+			clean := playWithFault(t, s, nil)
 			require.Empty(t, clean.Broken, "without any fault")
-			seen.by(clean)
+			seen.add(clean)
 			struck, n := 0, 0
 			for i, call := range clean.Invocations() {
 				f := world.Fault{Activity: call.Activity, Ordinal: call.Ordinal}
-				if ofNodes(f.Activity) && s.Name != "start" && !strings.HasPrefix(s.Name, "node-") {
+				if isNodeActivity(f.Activity) && s.Name != "start" && !strings.HasPrefix(s.Name, "node-") {
 					continue // every story begins with the same calls about its two nodes
 				}
 				struck++
 				for _, m := range modes(story + i) {
 					f.Mode = m
-					if n++; !turns.Due(t, story+n) {
+					if n++; !suite.IsDue(t, story+n) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s#%d/%s", f.Activity, f.Ordinal, m), func(t *testing.T) {
 						cases.Add(1)
-						w := tell(t, s, &f)
+						w := playWithFault(t, s, &f)
 						broken.Add(int64(len(w.Broken)))
-						complain(t, w)
+						reportBroken(t, w)
 						if w.Hits() == 0 {
 							idle.Add(1)
 						}
 					})
 				}
 			}
-			require.GreaterOrEqual(t, struck, leastCalls, "a story with so few calls tries nothing")
+			require.GreaterOrEqual(t, struck, leastCalls, "a story with so few calls proves nothing")
 		})
 	}
 }
 
-// called is what the stories have called without any fault.
+// called has the activities that the stories have called without any fault.
 type called struct {
 	mu         sync.Mutex
 	stories    int
@@ -80,8 +79,8 @@ type called struct {
 	activities map[string]bool
 }
 
-// by takes in what a story has called.
-func (c *called) by(w *world.World) {
+// add adds the calls of one story.
+func (c *called) add(w *world.World) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.activities == nil {
@@ -93,12 +92,12 @@ func (c *called) by(w *world.World) {
 	}
 }
 
-// missing are the activities that the workers register, and that no story has called.
+// missing returns the registered activities that no story has called.
 func (c *called) missing() []string {
 	return slices.DeleteFunc(slices.Clone(c.registered), func(name string) bool { return c.activities[name] })
 }
 
-// modes are the ways to fail whose turn it is.
+// modes returns the modes whose turn it is.
 func modes(turn int) []world.Mode {
 	all := world.Modes()
 	if os.Getenv("VIRTFLOW_MATRIX") == "whole" {
@@ -113,15 +112,15 @@ func modes(turn int) []world.Mode {
 	return out
 }
 
-// leastCalls is how many calls there are at least in every story for faults to strike.
+// leastCalls is the smallest number of calls that a story must have for faults to strike.
 const leastCalls = 3
 
-func ofNodes(activity string) bool {
+func isNodeActivity(activity string) bool {
 	return activity == contract.ActivityPatchNode || activity == contract.ActivityReportNode
 }
 
-// tell tells a story with a fault in it.
-func tell(t *testing.T, s world.Scenario, f *world.Fault) *world.World {
+// playWithFault plays a story with a fault in it.
+func playWithFault(t *testing.T, s world.Scenario, f *world.Fault) *world.World {
 	t.Helper()
 	o := s.Options
 	o.Fault = f

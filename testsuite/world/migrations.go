@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	virtadmission "github.com/virtflow/virtflow/api/admission"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// reader is what admission reads of the cluster.
+// reader is the client through which admission reads the cluster.
 type reader struct{ world *World }
 
-// Get reads an instance; admission here reads nothing else.
+// Get reads an instance; admission reads no other object here.
 func (r reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	vmi, ok := into.(*kubevirt.VirtualMachineInstance)
 	found := kube.Get[kubevirt.VirtualMachineInstance](r.world.Kube, key.Namespace, key.Name)
@@ -39,7 +39,7 @@ func (r reader) Get(_ context.Context, key client.ObjectKey, into client.Object,
 func (r reader) List(_ context.Context, into client.ObjectList, o ...client.ListOption) error {
 	list, ok := into.(*kubevirt.VirtualMachineInstanceMigrationList)
 	if !ok {
-		return fmt.Errorf("nobody lists %T", into)
+		return fmt.Errorf("admission is not expected to list %T", into)
 	}
 	options := (&client.ListOptions{}).ApplyOptions(o)
 	for _, m := range kube.List[kubevirt.VirtualMachineInstanceMigration](r.world.Kube, options.Namespace) {
@@ -50,7 +50,7 @@ func (r reader) List(_ context.Context, into client.ObjectList, o ...client.List
 	return nil
 }
 
-// Migrate asks for a migration of a VMI, and says which.
+// Migrate creates a migration of a VMI through admission, and returns its name.
 func (w *World) Migrate(name string) string {
 	w.migrations++
 	m := w.migration("move-"+strconv.Itoa(w.migrations), name)
@@ -64,8 +64,8 @@ func (w *World) Migrate(name string) string {
 	return m.Name
 }
 
-// MigrateAgain makes a migration past the webhooks, which have not seen the one that is under way.
-func (w *World) MigrateAgain(name string) string {
+// MigratePastAdmission creates a migration without the webhooks, which would refuse a second one, and returns its name.
+func (w *World) MigratePastAdmission(name string) string {
 	w.migrations++
 	m := w.migration("move-"+strconv.Itoa(w.migrations), name)
 	w.tracef("user: migrate VMI %s at the same time (%s)", name, m.Name)
@@ -84,7 +84,7 @@ func (w *World) migration(name, vmi string) *kubevirt.VirtualMachineInstanceMigr
 	}
 }
 
-// CancelMigrations deletes every migration, which is how they are cancelled.
+// CancelMigrations deletes every migration, which cancels them.
 func (w *World) CancelMigrations() {
 	for _, m := range w.Migrations() {
 		w.tracef("user: delete migration %s", m.Name)
@@ -92,8 +92,8 @@ func (w *World) CancelMigrations() {
 	}
 }
 
-// forgetMigrations takes every migration away by hand, with its finalizer.
-func (w *World) forgetMigrations() {
+// removeMigrations removes the finalizers of every migration and deletes it, as a user does by hand.
+func (w *World) removeMigrations() {
 	for _, m := range w.Migrations() {
 		w.tracef("user: remove the finalizers of migration %s, and delete it", m.Name)
 		_, err := kube.Edit(w.Kube, m.Namespace, m.Name, "", func(m *kubevirt.VirtualMachineInstanceMigration) {
@@ -104,18 +104,18 @@ func (w *World) forgetMigrations() {
 	}
 }
 
-// Migrations are all there are.
+// Migrations returns all migrations.
 func (w *World) Migrations() []*kubevirt.VirtualMachineInstanceMigration {
 	return kube.List[kubevirt.VirtualMachineInstanceMigration](w.Kube, Namespace)
 }
 
-// Migration is the object, or nil.
+// Migration returns the migration, or nil.
 func (w *World) Migration(name string) *kubevirt.VirtualMachineInstanceMigration {
 	return kube.Get[kubevirt.VirtualMachineInstanceMigration](w.Kube, Namespace, name)
 }
 
-// migrated waits until every migration has ended.
-func (w *World) migrated() {
+// waitForMigrations waits until every migration has ended.
+func (w *World) waitForMigrations() {
 	w.Until(w.patience(), func() bool {
 		for _, m := range w.Migrations() {
 			if !m.IsFinal() {
@@ -126,7 +126,7 @@ func (w *World) migrated() {
 	})
 }
 
-// quota has the namespace's quota refuse pods, or no more.
+// quota lets the namespace's quota refuse pods, or admit them again.
 func (w *World) quota(full bool) {
 	w.tracef("quota: full %t", full)
 	if !full {
@@ -142,8 +142,9 @@ func (w *World) quota(full bool) {
 	})
 }
 
-// tidy: nothing of a migration is left, and every instance says where its guest is.
-func (w *World) tidy() error {
+// checkMigrationsEnded checks that nothing of a migration is left, and that every instance's status has its guest's
+// node.
+func (w *World) checkMigrationsEnded() error {
 	for _, m := range w.Migrations() {
 		if !m.IsFinal() {
 			return fmt.Errorf("migration %s is %q", m.Name, m.Status.Phase)
@@ -154,11 +155,11 @@ func (w *World) tidy() error {
 		}
 	}
 	for _, v := range kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace) {
-		if err := w.tidyInstance(v); err != nil {
+		if err := w.checkInstanceStatus(v); err != nil {
 			return fmt.Errorf("VMI %s %w", v.Name, err)
 		}
-		if by := w.claim(v.Name); by != "" {
-			return fmt.Errorf("VMI %s takes migration %s, which has ended, for one that has claimed it", v.Name, by)
+		if by := w.reservedBy(v.Name); by != "" {
+			return fmt.Errorf("VMI %s has a reservation for migration %s, which has ended", v.Name, by)
 		}
 	}
 	for _, p := range kube.List[corev1.Pod](w.Kube, Namespace) {
@@ -166,16 +167,16 @@ func (w *World) tidy() error {
 		if owner == nil || p.Namespace == systemNamespace {
 			continue
 		}
-		// The instance runs in one of its pods, and needs no other.
-		if l := w.Launcher(owner.Name); l != nil && l.host.alive() && l.podUID != string(p.UID) {
+		// The instance runs in one of its pods and needs no other.
+		if l := w.Launcher(owner.Name); l != nil && l.host.isAlive() && l.podUID != string(p.UID) {
 			return fmt.Errorf("pod %s of VMI %s is there beside %s, in which its guest runs", p.Name, l.vmi, l.podUID)
 		}
 	}
 	return nil
 }
 
-// claim is the name of the migration that an instance's entity takes for the one that has claimed it; "": none.
-func (w *World) claim(vmi string) string {
+// reservedBy returns the name of the migration that has the instance's reservation; "": none.
+func (w *World) reservedBy(vmi string) string {
 	var state struct {
 		Claim struct {
 			Migration contract.Object `json:"migration"`
@@ -188,29 +189,29 @@ func (w *World) claim(vmi string) string {
 	return state.Claim.Migration.Name
 }
 
-func (w *World) tidyInstance(v *kubevirt.VirtualMachineInstance) error {
+func (w *World) checkInstanceStatus(v *kubevirt.VirtualMachineInstance) error {
 	l := w.Launcher(v.Name)
-	if l == nil || v.Status.Phase != kubevirt.Running || !l.host.alive() {
+	if l == nil || v.Status.Phase != kubevirt.Running || !l.host.isAlive() {
 		return nil
 	}
-	// Some users take all labels away. Only a wrong one misleads.
+	// Some users remove all labels. Only a wrong label misleads.
 	if label, ok := v.Labels[contract.LabelNodeName]; v.Status.NodeName != l.host.name || ok && label != l.host.name {
-		return fmt.Errorf("says that it is on %q (%q), and is on %s", v.Status.NodeName, label, l.host.name)
+		return fmt.Errorf("has status.nodeName %q (label %q), and is on %s", v.Status.NodeName, label, l.host.name)
 	}
 	if len(v.Status.ActivePods) != 1 || v.Status.ActivePods[types.UID(l.podUID)] != l.host.name {
 		return fmt.Errorf("has the active pods %v, and is in %s on %s", v.Status.ActivePods, l.podUID, l.host.name)
 	}
 	if node, ok := v.Labels[contract.LabelMigrationTarget]; ok {
-		return fmt.Errorf("says that it is on its way to %s", node)
+		return fmt.Errorf("has a migration to %s in its status", node)
 	}
 	if m := v.Status.MigrationState; m != nil && !m.Completed && !m.Failed {
-		return fmt.Errorf("says that it is being moved: %+v", *m)
+		return fmt.Errorf("has a migration state that has not ended: %+v", *m)
 	}
 	return nil
 }
 
-// moved wants the guest to be at another node than before, in the domain that it had, and the migration to have
-// succeeded; or, where something was in its way, both not.
+// moved wants the guest on another node than before, in the same domain, and the migration to have succeeded; with a
+// fault, the guest may also have stayed and the migration have failed.
 func moved(times int) func(*World) error {
 	return func(w *World) error {
 		if err := settledAfterMoves(w); err != nil {
@@ -222,8 +223,8 @@ func moved(times int) func(*World) error {
 				done++
 			}
 		}
-		if w.Moved[key] != done && !w.backInTime() {
-			return fmt.Errorf("the guest was moved %d times, and %d migrations say that they succeeded", w.Moved[key],
+		if w.Moved[key] != done && !w.wasEtcdPutBack() {
+			return fmt.Errorf("the guest was moved %d times, and %d migrations have succeeded", w.Moved[key],
 				done)
 		}
 		if w.fault == nil && done != times {
@@ -233,7 +234,7 @@ func moved(times int) func(*World) error {
 	}
 }
 
-// unmoved wants the guest to be where it was, and the migrations to have failed.
+// unmoved wants the guest on its first node, and the migrations to have failed.
 func unmoved(w *World) error {
 	if err := settledAfterMoves(w); err != nil {
 		return err
@@ -251,18 +252,18 @@ func unmoved(w *World) error {
 
 // settledAfterMoves wants the VM to run in the domain that it was started in.
 func settledAfterMoves(w *World) error {
-	if w.Started[key] > 1 && !w.backInTime() {
+	if w.Started[key] > 1 && !w.wasEtcdPutBack() {
 		return fmt.Errorf("the guest was started %d times", w.Started[key])
 	}
-	return runs(vm)(w)
+	return wantRunning(vm)(w)
 }
 
-// backInTime says that etcd was put back, which may end a guest: its pod was made since then.
-func (w *World) backInTime() bool {
+// wasEtcdPutBack reports whether etcd was put back. That may end a guest whose pod was made since the copy.
+func (w *World) wasEtcdPutBack() bool {
 	return w.fault != nil && w.fault.Mode == EtcdBack && w.faultHit > 0
 }
 
-// failures are why migrations failed.
+// failures returns why migrations failed.
 func (w *World) failures() string {
 	out := ""
 	for _, m := range w.Migrations() {
@@ -281,7 +282,7 @@ type point struct {
 	is   func(*World) bool
 }
 
-// points are those at which something else may happen.
+// points returns the moments at which something else may happen.
 func points() []point {
 	at := func(s stage) func(*World) bool {
 		return func(w *World) bool {
@@ -307,7 +308,7 @@ func points() []point {
 	}
 	return []point{
 		{"asked", func(*World) bool { return true }},
-		{"claimed", func(w *World) bool { return !w.workflows.closed(contract.MigrationID(Namespace, "move-1")) }},
+		{"claimed", func(w *World) bool { return !w.workflows.isClosed(contract.MigrationID(Namespace, "move-1")) }},
 		{"made", target(func(*World, *corev1.Pod) bool { return true })},
 		{"up", target(func(w *World, p *corev1.Pod) bool { return w.launcherOf(string(p.UID)) != nil })},
 		{"prepared", target(func(w *World, p *corev1.Pod) bool {
@@ -319,7 +320,7 @@ func points() []point {
 	}
 }
 
-// reach waits for a moment of a migration, which may have passed, or never come.
+// reach waits for a moment of a migration, which may have passed, or may never come.
 func (w *World) reach(name string) {
 	for _, p := range points() {
 		if p.name != name {
@@ -334,7 +335,7 @@ func (w *World) reach(name string) {
 	panic("there is no moment " + name)
 }
 
-// migrating has the guest run and its migration at a moment.
+// migrating starts the guest and a migration, and waits for a moment of it.
 func migrating(w *World, at string) {
 	up(w)
 	w.Migrate(vm)

@@ -11,12 +11,12 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/testsuite/suite"
 	"github.com/virtflow/virtflow/testsuite/world"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// step is one thing that a user or the world does to a machine.
+// step is one action of a user or a fault.
 type step struct {
 	name string
 	do   func(w *world.World)
@@ -24,14 +24,14 @@ type step struct {
 
 const machine = "web"
 
-// steps are all of them.
+// steps returns all steps.
 func steps() []step {
 	force := int64(0)
 	strategy := func(s kubevirt.VirtualMachineRunStrategy) step {
 		return step{"strategy " + string(s), func(w *world.World) { w.SetStrategy(machine, s) }}
 	}
 	operation := func(o contract.Operation) step {
-		return step{string(o), func(w *world.World) { w.Anew(machine, o, 40*time.Second) }}
+		return step{string(o), func(w *world.World) { w.RequestNew(machine, o, 40*time.Second) }}
 	}
 	return []step{
 		{"create always", func(w *world.World) { w.Create(world.Machine(machine, kubevirt.RunStrategyAlways)) }},
@@ -51,9 +51,9 @@ func steps() []step {
 		operation(contract.OperationUnfreeze), operation(contract.OperationSoftReboot),
 		operation(contract.OperationReset),
 		{"migrate", func(w *world.World) { w.Migrate(machine) }},
-		{"migrate at the same time", func(w *world.World) { w.MigrateAgain(machine) }},
+		{"migrate at the same time", func(w *world.World) { w.MigratePastAdmission(machine) }},
 		{"cancel migrations", (*world.World).CancelMigrations},
-		{"the same request again", func(w *world.World) { w.Again(machine) }},
+		{"the same request again", func(w *world.World) { w.RepeatRequest(machine) }},
 		{"control worker crashes", (*world.World).Crash},
 		{"crdwatch is gone", (*world.World).StopCRDWatch},
 		{"crdwatch leads", (*world.World).StartCRDWatch},
@@ -70,8 +70,8 @@ func steps() []step {
 	}
 }
 
-// waits lie between steps: from within one write to beyond the taint manager's patience.
-func waits() []time.Duration {
+// pauseTimes returns the times between steps: from within one write to beyond the taint manager's delay.
+func pauseTimes() []time.Duration {
 	return []time.Duration{
 		time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, 500 * time.Millisecond,
 		time.Second,
@@ -79,10 +79,10 @@ func waits() []time.Duration {
 	}
 }
 
-// TestModel makes up sequences of requests and failures. Rapid finds the shortest one that breaks something, and says
-// how to run it again.
+// TestModel runs random sequences of requests and failures. Rapid finds the shortest one that breaks an invariant, and
+// prints how to run it again.
 func TestModel(t *testing.T) {
-	// One sequence takes some 100 ms; rapid makes as many as -rapid.checks says, and a hundred unless it is said.
+	// One sequence takes some 100 ms. Rapid runs -rapid.checks of them, by default 100.
 	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
 		require.NoError(t, f.Value.Set("250"))
 		t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
@@ -93,16 +93,16 @@ func TestModel(t *testing.T) {
 	}
 	sequences, broken := 0, 0
 	t.Cleanup(func() {
-		figures.Print(t, "model check: sequences %d, invariants broken: %d, seed %s", sequences, broken,
+		suite.PrintFigures(t, "model check: sequences %d, invariants broken: %d, seed %s", sequences, broken,
 			flag.Lookup("rapid.seed").Value)
 	})
-	all, pauses := steps(), waits()
+	all, pauses := steps(), pauseTimes()
 	rapid.Check(t, func(t *rapid.T) {
 		sequences++
 		n := rapid.IntRange(2, 10).Draw(t, "steps")
 		o := world.Options{
-			AlwaysAnew: rapid.Bool().Draw(t, "anew"),
-			Guests:     map[string]world.Guest{world.Namespace + "/" + machine: {AgentConnects: time.Second}},
+			AlwaysContinueAsNew: rapid.Bool().Draw(t, "continue as new"),
+			Guests:              map[string]world.Guest{world.Namespace + "/" + machine: {AgentConnects: time.Second}},
 		}
 		if rapid.IntRange(0, 3).Draw(t, "chaos") == 0 {
 			o.Chaos = world.Chaos{Seed: 1, Duplicate: 0.2, Delay: 0.3, LateBy: 3 * time.Second}
@@ -118,7 +118,7 @@ func TestModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		world.Improvised(story).Play(w)
+		world.RandomSteps(story).Play(w)
 		if len(w.Broken) > 0 {
 			broken++
 			if os.Getenv("VIRTFLOW_TRACE") != "" {

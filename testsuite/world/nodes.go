@@ -8,13 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/crdwatch/delivery"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// What the controllers of Kubernetes do about nodes, and after which time.
+// Delays after which Kubernetes' controllers act on nodes.
 const (
 	nodeMonitorGrace = 40 * time.Second  // without a heartbeat: not Ready, unreachable
 	evictAfter       = 300 * time.Second // the toleration that every pod gets
@@ -45,24 +45,24 @@ func (w *World) addHost(name string) {
 	w.after(time.Second, h.reportNode)
 }
 
-// must stops a story that cannot be set up.
+// must panics where a story cannot be set up.
 func (w *World) must(_ any, err error) {
 	if err != nil {
 		panic("setting up the world: " + err.Error())
 	}
 }
 
-// reportNode is what a node worker says of its host when it starts; it tries until the entity is there.
+// reportNode sends the node worker's report of its host when it starts, until the entity accepts it.
 func (h *host) reportNode() {
-	if !h.polls() {
+	if !h.isPolling() {
 		return
 	}
 	id := contract.NodeID(h.name)
-	if h.world.workflows.closed(id) || !h.world.workflows.runs[id].open {
+	if h.world.workflows.isClosed(id) || !h.world.workflows.runs[id].open {
 		h.world.after(time.Second, h.reportNode)
 		return
 	}
-	h.world.send(&crdwatch.Delivery{Workflow: id, Signal: contract.SignalReportNode, UID: h.name, Kind: "report",
+	h.world.send(&delivery.Delivery{Workflow: id, Signal: contract.SignalReportNode, UID: h.name, Kind: "report",
 		Payload: h.report()})
 }
 
@@ -74,16 +74,16 @@ func (h *host) report() contract.NodeReport {
 		}}
 }
 
-func (h *host) polls() bool { return h.alive() && h.worker }
+func (h *host) isPolling() bool { return h.isAlive() && h.worker }
 
-func (w *World) workerPolls(node string) bool {
+func (w *World) isWorkerPolling(node string) bool {
 	h := w.hosts[node]
-	return h != nil && h.polls()
+	return h != nil && h.isPolling()
 }
 
 func (w *World) setWorkerReady(h *host) {
 	status := corev1.ConditionFalse
-	if h.polls() {
+	if h.isPolling() {
 		status = corev1.ConditionTrue
 	}
 	_, _ = kube.Edit(w.Kube, systemNamespace, "virtflow-node-worker-"+h.name, "status", func(p *corev1.Pod) {
@@ -92,7 +92,7 @@ func (w *World) setWorkerReady(h *host) {
 	})
 }
 
-// RestartWorker kills a node worker, which is up again shortly after.
+// RestartWorker kills a node worker, which starts again shortly after.
 func (w *World) RestartWorker(node string) {
 	h := w.hosts[node]
 	w.tracef("node worker on %s: killed", node)
@@ -102,7 +102,7 @@ func (w *World) RestartWorker(node string) {
 	w.after(workerUp, func() { w.workerStarts(h) })
 }
 
-// workerDies is its end, and that of every stream which it carries: the other end notices after a while.
+// workerDies ends a node worker and the streams that it carries. The other end notices after a while.
 func (h *host) workerDies(noticed time.Duration) {
 	h.worker = false
 	h.sever(noticed, "the node worker of "+h.name+" has gone")
@@ -111,7 +111,7 @@ func (h *host) workerDies(noticed time.Duration) {
 
 func (w *World) workerStarts(h *host) {
 	h.worker = true
-	if !h.alive() {
+	if !h.isAlive() {
 		return
 	}
 	w.setWorkerReady(h)
@@ -119,25 +119,25 @@ func (w *World) workerStarts(h *host) {
 	h.reportDomains()
 }
 
-// reportDomains is a worker that looks at the launchers that it knew.
+// reportDomains reports the domain of every launcher that the worker followed.
 func (h *host) reportDomains() {
-	for _, uid := range h.sorted() {
+	for _, uid := range h.podUIDs() {
 		if l := h.pods[uid].launcher; l != nil {
 			l.report()
 		}
 	}
 }
 
-// restored is a worker to which Temporal answers again that was lost at a time.
-func (h *host) restored(lost time.Time) {
-	for _, uid := range h.sorted() {
+// resendSince sends again what was reported since the connection to Temporal was lost.
+func (h *host) resendSince(lost time.Time) {
+	for _, uid := range h.podUIDs() {
 		if l := h.pods[uid].launcher; l != nil {
-			l.again(lost.Add(-temporalclient.Forgotten))
+			l.redeliver(lost.Add(-temporalclient.Forgotten))
 		}
 	}
 }
 
-func (h *host) sorted() []string {
+func (h *host) podUIDs() []string {
 	var uids []string
 	for uid := range h.pods {
 		uids = append(uids, uid)
@@ -146,7 +146,7 @@ func (h *host) sorted() []string {
 	return uids
 }
 
-// Cut takes a node off the network; its guests run on.
+// Cut disconnects a node from the network; its guests run on.
 func (w *World) Cut(node string) {
 	defer w.requested()
 	w.tracef("node %s: cut off", node)
@@ -154,10 +154,10 @@ func (w *World) Cut(node string) {
 	h.connected = false
 	h.sever(keepAlive, "the network of "+h.name+" has gone")
 	h.epoch++
-	w.notice(h)
+	w.markUnreachable(h)
 }
 
-// PowerOff ends a node and everything on it. Nobody knows that it has not just been cut off.
+// PowerOff powers a node and everything on it off. For the cluster it looks like a node that is cut off.
 func (w *World) PowerOff(node string) {
 	defer w.requested()
 	w.tracef("node %s: power lost", node)
@@ -165,28 +165,28 @@ func (w *World) PowerOff(node string) {
 	h.powered = false
 	h.workerDies(keepAlive)
 	h.epoch++
-	for _, uid := range h.sorted() {
+	for _, uid := range h.podUIDs() {
 		h.pods[uid].lost = true
 		if l := h.pods[uid].launcher; l != nil && !l.dead {
-			if l.running && !w.fenced(h.name) {
-				w.ghosts[l.key()] = h.name
+			if l.running && !w.isFenced(h.name) {
+				w.possiblyRunning[l.key()] = h.name
 			}
 			l.kill()
 		}
 	}
-	w.notice(h)
+	w.markUnreachable(h)
 }
 
-// notice is what the node controller does about a node that it does not hear of, and then the taint manager about its
-// pods.
-func (w *World) notice(h *host) {
+// markUnreachable acts as the node controller does for a node without heartbeats, and then as the taint manager does
+// for its pods.
+func (w *World) markUnreachable(h *host) {
 	epoch := h.epoch
-	lost := func() bool { return h.epoch == epoch && !h.alive() }
+	lost := func() bool { return h.epoch == epoch && !h.isAlive() }
 	w.after(nodeMonitorGrace, func() {
 		if !lost() {
 			return
 		}
-		w.nodeLooks(h, corev1.ConditionUnknown)
+		w.setNodeReady(h, corev1.ConditionUnknown)
 		for _, pod := range w.podsOn(h.name) {
 			_, _ = kube.Edit(w.Kube, pod.Namespace, pod.Name, "status", func(p *corev1.Pod) {
 				condition(p, corev1.PodReady, corev1.ConditionFalse, "NodeNotReady")
@@ -205,8 +205,8 @@ func (w *World) notice(h *host) {
 	})
 }
 
-// nodeLooks writes whether a node is Ready, and the taint that goes with it.
-func (w *World) nodeLooks(h *host, ready corev1.ConditionStatus) {
+// setNodeReady writes a node's condition Ready, and the taint that belongs to it.
+func (w *World) setNodeReady(h *host, ready corev1.ConditionStatus) {
 	_, _ = kube.Edit(w.Kube, "", h.name, "status", func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{
 			{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(w.Now())}}
@@ -226,44 +226,44 @@ func (w *World) podsOn(node string) []*corev1.Pod {
 	})
 }
 
-// Return brings a node back: on the network, and powered.
+// Return brings a node back: powered and connected.
 func (w *World) Return(node string) {
 	defer w.requested()
 	w.tracef("node %s: back", node)
 	h := w.hosts[node]
 	rebooted := !h.powered
-	h.deaf = h.deaf || !h.alive()
+	h.unsynced = h.unsynced || !h.isAlive()
 	h.powered, h.connected, h.worker = true, true, !rebooted
 	h.epoch++
-	for key, name := range w.ghosts {
+	for key, name := range w.possiblyRunning {
 		if name == node {
-			delete(w.ghosts, key)
+			delete(w.possiblyRunning, key)
 		}
 	}
 	w.after(time.Second, func() {
-		if !h.alive() {
+		if !h.isAlive() {
 			return
 		}
-		h.deaf = false
-		for _, uid := range h.sorted() { // what ran when the power went, and nothing newer
+		h.unsynced = false
+		for _, uid := range h.podUIDs() { // what ran when the power was lost, and nothing newer
 			if box := h.pods[uid]; box.lost && box.exit == nil {
 				box.exit = &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown"}
 			}
 		}
 		h.resync()
-		w.nodeLooks(h, corev1.ConditionTrue)
+		w.setNodeReady(h, corev1.ConditionTrue)
 		w.workerStarts(h)
 	})
 }
 
-// OutOfService is the taint with which a person says that a node is off: the garbage collector then ends its pods'
-// objects. It must be.
+// OutOfService adds the taint by which a person states that a node is off: the garbage collector then deletes its pods.
+// The node must really be off.
 func (w *World) OutOfService(node string) {
 	defer w.requested()
 	w.tracef("node %s: out of service", node)
-	for key, name := range w.ghosts {
+	for key, name := range w.possiblyRunning {
 		if name == node {
-			delete(w.ghosts, key)
+			delete(w.possiblyRunning, key)
 		}
 	}
 	_, _ = kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
@@ -272,7 +272,7 @@ func (w *World) OutOfService(node string) {
 	})
 }
 
-// InService takes that taint away.
+// InService removes the out-of-service taint.
 func (w *World) InService(node string) {
 	defer w.requested()
 	_, _ = kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
@@ -282,27 +282,27 @@ func (w *World) InService(node string) {
 	})
 }
 
-// fenced says that a person vouches for a node being off, or that there is no such node any more.
-func (w *World) fenced(node string) bool {
+// isFenced reports whether a person has stated that a node is off, or no such node exists any more.
+func (w *World) isFenced(node string) bool {
 	n := kube.Get[corev1.Node](w.Kube, "", node)
-	return n == nil || outOfService(n)
+	return n == nil || isOutOfService(n)
 }
 
-func outOfService(n *corev1.Node) bool {
+func isOutOfService(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == corev1.TaintNodeOutOfService
 	})
 }
 
-// podGC is the garbage collector for pods: of nodes that are out of service or do not exist, and those deleted before
-// they had a node.
+// podGC is the garbage collector for pods: those of nodes that are out of service or do not exist, and those deleted
+// before they had a node.
 func (w *World) podGC() {
 	for _, pod := range kube.List[corev1.Pod](w.Kube, "") {
 		var node *corev1.Node
 		if pod.Spec.NodeName != "" {
 			node = kube.Get[corev1.Node](w.Kube, "", pod.Spec.NodeName)
 		}
-		off := node != nil && !nodeReady(node) && outOfService(node) && pod.DeletionTimestamp != nil
+		off := node != nil && !isNodeReady(node) && isOutOfService(node) && pod.DeletionTimestamp != nil
 		orphaned := pod.Spec.NodeName != "" && node == nil
 		unplaced := pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil
 		if !off && !orphaned && !unplaced {
@@ -320,7 +320,7 @@ func (w *World) podGC() {
 	}
 }
 
-// cordon keeps new pods off every node, or lets them on again.
+// cordon makes every node unschedulable, or schedulable again.
 func (w *World) cordon(on bool) {
 	defer w.requested()
 	for _, n := range kube.List[corev1.Node](w.Kube, "") {

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// Part of the system that can be away.
+// Part names a part of the system that can be away.
 type Part string
 
 // Parts.
@@ -20,17 +20,17 @@ const (
 	PartControl    Part = "control-worker"
 )
 
-// absence is what is away.
+// absence has the parts that are away.
 type absence map[Part]bool
 
-// stuck says that no step of a workflow is made: nobody is there to make it, or what it would ask does not answer.
-// Timers of workflows go on meanwhile, as Temporal's do that fire late.
-func (a absence) stuck() bool { return a[PartTemporal] || a[PartAPIServer] || a[PartControl] }
+// isStuck reports whether no workflow can make a step, because no worker runs it, or because what it calls does not
+// answer. Workflow timers continue meanwhile, as timers of Temporal that fire late.
+func (a absence) isStuck() bool { return a[PartTemporal] || a[PartAPIServer] || a[PartControl] }
 
-// errAway is what an attempt ends with.
+// errAway returns the error with which an attempt ends.
 func errAway() error { return temporal.NewApplicationError("connection refused", "Kubernetes") }
 
-// Away takes parts of the system away, and brings them back after d, in which something happens.
+// Away takes parts of the system away and brings them back after d. It calls meanwhile in between.
 func (w *World) Away(d time.Duration, parts []Part, meanwhile func()) {
 	w.tracef("away: %v", parts)
 	hosts := slices.Sorted(maps.Keys(w.hosts))
@@ -61,7 +61,7 @@ func (w *World) Away(d time.Duration, parts []Part, meanwhile func()) {
 		case PartTemporal:
 			w.delivery.lost = time.Time{}
 			for _, name := range hosts {
-				w.hosts[name].restored(since)
+				w.hosts[name].resendSince(since)
 			}
 			w.delivery.offline.Restored(since)
 			w.delivery.flush()
@@ -70,7 +70,7 @@ func (w *World) Away(d time.Duration, parts []Part, meanwhile func()) {
 				w.hosts[name].resync()
 			}
 			w.scheduleAll()
-			w.delivery.reread()
+			w.delivery.relist()
 		case PartNodeWorker:
 			for _, name := range hosts {
 				w.setWorkerReady(w.hosts[name])
@@ -82,8 +82,8 @@ func (w *World) Away(d time.Duration, parts []Part, meanwhile func()) {
 	}
 }
 
-// outages are ten minutes without each part of the system, and without all of them, while a guest works, another powers
-// off by itself, and a third's pod is deleted.
+// outages returns stories of ten minutes without each part of the system, and without all of them, while a guest works,
+// another powers off by itself, and a third's pod is deleted.
 func outages() []Scenario {
 	const works, off, deleted = vm, "db", "mail"
 	var all []Scenario
@@ -104,7 +104,7 @@ func outages() []Scenario {
 				return
 			}
 			api := slices.Contains(parts, PartAPIServer)
-			if api { // which nobody hears of any more
+			if api { // later it could not be deleted
 				w.DeletePod(deleted, nil)
 			}
 			w.Away(10*time.Minute, parts, func() {
@@ -114,7 +114,7 @@ func outages() []Scenario {
 				ends.powersOff()
 				w.Sleep(5 * time.Minute)
 				if n := w.Started[Namespace+"/"+off]; n != 1 {
-					w.breakf("the guest of VM %s was started %d times, and nobody was there to do so", off, n)
+					w.breakf("the guest of VM %s was started %d times while no process could start it", off, n)
 				}
 			})
 		}, Want: func(w *World) error {
@@ -133,7 +133,7 @@ func outages() []Scenario {
 
 func allRun(w *World) error {
 	for _, name := range []string{vm, "db", "mail"} {
-		if err := runs(name)(w); err != nil {
+		if err := wantRunning(name)(w); err != nil {
 			return err
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/virtflow/virtflow/testsuite/world"
 )
 
-// complain fails a case whose invariants are broken, shows how it began, and says how to run it alone. VIRTFLOW_TRACE=1
-// shows everything that happened.
-func complain(t *testing.T, w *world.World) {
+// reportBroken fails a case whose invariants are broken, prints the beginning of its trace, and how to run it alone.
+// VIRTFLOW_TRACE=1 prints the whole trace of every case.
+func reportBroken(t *testing.T, w *world.World) {
 	t.Helper()
 	switch {
 	case os.Getenv("VIRTFLOW_TRACE") != "":
 		t.Log("\n" + w.Trace())
-	case len(w.Broken) > 0: // what came of a race may not come again
+	case len(w.Broken) > 0: // a race may not happen again
 		t.Logf("\n%.60000s", w.Trace())
 	}
 	if len(w.Broken) > 0 {
@@ -24,7 +24,7 @@ func complain(t *testing.T, w *world.World) {
 	}
 }
 
-// pattern is a test's name as -run wants it.
+// pattern returns a test's name as an argument of -run.
 func pattern(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {

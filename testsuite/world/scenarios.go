@@ -9,25 +9,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Scenario is one story with a wanted end.
 type Scenario struct {
 	Name    string
 	Options Options
-	// Story does what users and the world do.
+	// Story does what users do, and what happens to the cluster.
 	Story func(w *World)
-	// Want is what must hold some time after the story, and in words what that is.
+	// Want returns nil once the wanted end is reached, else what is missing.
 	Want func(w *World) error
 }
 
-// How long a story may take to come to its end: without faults, and with ones that last for an hour.
+// How long a story may take to reach its end: without faults, and with faults that last for an hour.
 const (
-	patience      = 30 * time.Minute
-	longPatience  = 3 * time.Hour
-	partyOverWait = 45 * time.Minute
+	patience         = 30 * time.Minute
+	longPatience     = 3 * time.Hour
+	deletionPatience = 45 * time.Minute
 )
 
 // vm is the name of the machine in most stories.
@@ -35,7 +35,7 @@ const vm = "web"
 
 const key = Namespace + "/" + vm
 
-// Play runs a scenario to its end: the story, what is wanted, and the deletion of everything.
+// Play runs a scenario to its end: the story, the wanted end, and the deletion of everything.
 func (s Scenario) Play(w *World) {
 	w.Run(func(w *World) {
 		s.Story(w)
@@ -43,21 +43,21 @@ func (s Scenario) Play(w *World) {
 			if err := s.Want(w); err != nil {
 				return err
 			}
-			if err := w.tidy(); err != nil {
+			if err := w.checkMigrationsEnded(); err != nil {
 				return err
 			}
-			if err := allShown(w); err != nil || w.fault != nil && !w.fault.Mode.ofEngine() {
+			if err := allStatusMatch(w); err != nil || w.fault != nil && !w.fault.Mode.isEngineFault() {
 				return err
 			}
-			return w.staffed()
+			return w.checkEntities()
 		}
 		w.converge(want)
 		w.took = w.Now().Sub(w.began)
-		if w.fault != nil && w.fault.Mode.ofEngine() {
+		if w.fault != nil && w.fault.Mode.isEngineFault() {
 			w.checkHealed()
-			w.Sleep(awhile + healTime)
+			w.Sleep(putBackAfter + healTime)
 			if err := want(w); err != nil {
-				w.breakf("%s later: %v%s", awhile+healTime, err, w.state())
+				w.breakf("%s later: %v%s", putBackAfter+healTime, err, w.state())
 			}
 		}
 		w.healed = true
@@ -67,19 +67,21 @@ func (s Scenario) Play(w *World) {
 	})
 }
 
-// converge waits until what is wanted holds; else something must say why not.
+// converge waits until the wanted end is reached. With a fault that lasts for ever, a status must show the failure
+// instead.
 func (w *World) converge(want func(*World) error) {
 	limit := w.patience()
 	if w.Until(limit, func() bool { return want(w) == nil }) {
 		return
 	}
-	// while an attempt is made, nothing is said
-	if w.fault != nil && w.fault.Mode == Forever && w.faultHit > 0 && w.Until(10*time.Minute, w.stated) {
+	// no status shows the failure while an attempt is made
+	if w.fault != nil && w.fault.Mode == Forever && w.faultHit > 0 && w.Until(10*time.Minute, w.isFailureShown) {
 		return
 	}
 	w.breakf("after %s: %v%s", limit, want(w), w.state())
 }
 
+// patience returns how long the story may take to reach its end, with the fault that is injected.
 func (w *World) patience() time.Duration {
 	if w.fault != nil && (w.fault.Mode == Hour || w.fault.Mode == HourAfter) {
 		return longPatience
@@ -87,14 +89,13 @@ func (w *World) patience() time.Duration {
 	return patience
 }
 
-// stated says that users can see what failed: in a condition, or (where that cannot be written) in what the workflow
-// says of itself.
-func (w *World) stated() bool {
-	said := w.state()
-	return strings.Contains(said, "injected")
+// isFailureShown reports whether users can see what failed: in a condition or, where that cannot be written, in the
+// workflow's query.
+func (w *World) isFailureShown() bool {
+	return strings.Contains(w.state(), "injected")
 }
 
-// state is what users can see of the machines.
+// state returns what users can see of the machines.
 func (w *World) state() string {
 	var b strings.Builder
 	for _, m := range kube.List[kubevirt.VirtualMachine](w.Kube, Namespace) {
@@ -125,15 +126,15 @@ func (w *World) state() string {
 		fmt.Fprintf(&b, "; %s: %s %s", o.ID, o.Answer, o.Message)
 	}
 	for _, id := range w.workflows.names() {
-		fmt.Fprintf(&b, "; %s waits for %s", id, w.waiting(id))
+		fmt.Fprintf(&b, "; %s waits for %s", id, w.waitText(id))
 	}
 	return b.String()
 }
 
-// wipe heals the cluster, deletes everything, and expects nothing to be left.
+// wipe repairs the cluster and deletes everything. Nothing may be left.
 func (w *World) wipe() {
 	for _, name := range []string{"node1", "node2"} {
-		if h := w.hosts[name]; !h.alive() {
+		if h := w.hosts[name]; !h.isAlive() {
 			w.InService(name)
 			w.Return(name)
 		}
@@ -161,11 +162,11 @@ func (w *World) wipe() {
 			len(kube.List[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace)) == 0 &&
 			len(kube.List[kubevirt.VirtualMachineInstance](w.Kube, Namespace)) == 0 &&
 			len(kube.List[corev1.Pod](w.Kube, Namespace)) == 0 && len(w.Migrations()) == 0 && w.entities() == 0 &&
-			w.delivery.delivered()
+			w.delivery.isIdle()
 	}
-	w.Until(partyOverWait, over)
+	w.Until(deletionPatience, over)
 	w.Sleep(time.Second)
-	w.Until(partyOverWait, over) // what comes late may start an entity again, which finds out by itself
+	w.Until(deletionPatience, over) // a late signal may start an entity again, which then ends by itself
 	w.expectClean()
 }
 
@@ -173,22 +174,23 @@ func (w *World) wipe() {
 func (w *World) entities() int {
 	n := 0
 	for _, id := range w.workflows.names() {
-		if !ofCluster(w.workflows.runs[id].kind) {
+		if !isClusterWide(w.workflows.runs[id].kind) {
 			n++
 		}
 	}
 	return n
 }
 
-// ofCluster says that workflows of a type are there without machines.
-func ofCluster(kind string) bool {
+// isClusterWide reports whether workflows of a type run without machines.
+func isClusterWide(kind string) bool {
 	return kind == contract.WorkflowNode || kind == contract.WorkflowAdmission ||
 		kind == contract.WorkflowWorkloadUpdate
 }
 
-// What may be wanted.
+// Wanted ends.
 
-func runs(name string) func(*World) error {
+// wantRunning wants the VM Running, with one domain and without pending requests.
+func wantRunning(name string) func(*World) error {
 	return func(w *World) error {
 		v := w.VM(name)
 		switch {
@@ -197,15 +199,16 @@ func runs(name string) func(*World) error {
 		case v.Status.PrintableStatus != kubevirt.VirtualMachineStatusRunning || !v.Status.Ready:
 			return fmt.Errorf("VM %s is %q, ready %t, and not Running", name, v.Status.PrintableStatus, v.Status.Ready)
 		case w.Domains(Namespace+"/"+name) != 1:
-			return fmt.Errorf("VM %s says Running and has %d domains", name, w.Domains(Namespace+"/"+name))
+			return fmt.Errorf("VM %s has status Running and %d domains", name, w.Domains(Namespace+"/"+name))
 		case len(v.Status.StateChangeRequests) > 0:
 			return fmt.Errorf("VM %s still has requests %v", name, v.Status.StateChangeRequests)
 		}
-		return instanceRuns(name)(w)
+		return wantInstanceRunning(name)(w)
 	}
 }
 
-func instanceRuns(name string) func(*World) error {
+// wantInstanceRunning wants the instance Running and Ready, with one domain.
+func wantInstanceRunning(name string) func(*World) error {
 	return func(w *World) error {
 		v := w.VMI(name)
 		switch {
@@ -222,7 +225,8 @@ func instanceRuns(name string) func(*World) error {
 	}
 }
 
-func stopped(name string) func(*World) error {
+// wantStopped wants the VM Stopped, without an instance or a domain.
+func wantStopped(name string) func(*World) error {
 	return func(w *World) error {
 		v := w.VM(name)
 		switch {
@@ -240,7 +244,8 @@ func stopped(name string) func(*World) error {
 	}
 }
 
-func gone(name string) func(*World) error {
+// wantGone wants the VM, its instance and its pod gone.
+func wantGone(name string) func(*World) error {
 	return func(w *World) error {
 		if w.VM(name) != nil || w.VMI(name) != nil || w.Pod(name) != nil {
 			return fmt.Errorf("VM %s is not gone", name)
@@ -249,34 +254,34 @@ func gone(name string) func(*World) error {
 	}
 }
 
-// asDesired is whatever the VM's run strategy asks for at the end.
-func asDesired(name string) func(*World) error {
+// wantDesired wants what the VM's run strategy asks for at the end.
+func wantDesired(name string) func(*World) error {
 	return func(w *World) error {
 		v := w.VM(name)
 		switch {
 		case v == nil:
-			return gone(name)(w)
+			return wantGone(name)(w)
 		case *v.Spec.RunStrategy == kubevirt.RunStrategyHalted:
-			return stopped(name)(w)
+			return wantStopped(name)(w)
 		default:
-			return runs(name)(w)
+			return wantRunning(name)(w)
 		}
 	}
 }
 
 // Steps that stories share.
 
-// up makes the VM and waits until its guest runs. A fault that lasts for ever may keep it from that; the story goes on
-// all the same.
+// up creates the VM and waits until its guest runs. With a fault that lasts for ever it may never run; the story then
+// continues without it.
 func up(w *World) { upAs(w, Machine(vm, kubevirt.RunStrategyAlways)) }
 
-// upAs makes a VM, and waits until its guest runs.
+// upAs creates a VM and waits until its guest runs.
 func upAs(w *World, machine *kubevirt.VirtualMachine) {
 	w.Create(machine)
-	w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
+	w.Until(w.patience(), func() bool { return wantRunning(vm)(w) == nil })
 }
 
-// down waits until the VM's instance is on its way down.
+// down waits until the VM's instance is being deleted.
 func down(w *World) {
 	w.Until(w.patience(), func() bool { v := w.VMI(vm); return v == nil || v.DeletionTimestamp != nil })
 }

@@ -14,7 +14,7 @@ import (
 
 const schedulerLag = 31 * time.Millisecond
 
-// schedule places a pod that has no node, or says that it cannot be placed.
+// schedule binds a pod without node to one, or writes that it is unschedulable.
 func (w *World) schedule(namespace, name string) {
 	pod := kube.Get[corev1.Pod](w.Kube, namespace, name)
 	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || ended(pod) ||
@@ -26,13 +26,13 @@ func (w *World) schedule(namespace, name string) {
 		switch {
 		case c.DeletionTimestamp != nil:
 			nodes, why = nil, "persistentvolumeclaim \""+c.Name+"\" is being deleted"
-		case c.Status.Phase != corev1.ClaimBound: // its class waits for this pod, and then for whoever makes volumes
+		case c.Status.Phase != corev1.ClaimBound: // its class waits for this pod, and then for a provisioner
 			return
 		}
 	}
-	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return liking(pod, b) - liking(pod, a) })
+	slices.SortStableFunc(nodes, func(a, b *corev1.Node) int { return score(pod, b) - score(pod, a) })
 	for _, node := range nodes {
-		if !fits(pod, node) || w.repelled(pod, node) {
+		if !fits(pod, node) || w.violatesAntiAffinity(pod, node) {
 			continue
 		}
 		_ = w.kubernetes.CoreV1().Pods(namespace).Bind(context.Background(), &corev1.Binding{
@@ -52,7 +52,7 @@ func (w *World) schedule(namespace, name string) {
 	})
 }
 
-// claimsOf are the claims of the pod that exist.
+// claimsOf returns the pod's PVCs that exist.
 func (w *World) claimsOf(pod *corev1.Pod) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
 	for i := range pod.Spec.Volumes {
@@ -76,25 +76,25 @@ func fits(pod *corev1.Pod, node *corev1.Node) bool {
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil &&
 		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-		if !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return meets(node, t) }) {
+		if !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return matches(node, t) }) {
 			return false
 		}
 	}
-	return !node.Spec.Unschedulable && nodeReady(node) &&
+	return !node.Spec.Unschedulable && isNodeReady(node) &&
 		!slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 			return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 		})
 }
 
-// repelled says that a pod wants to be apart from one that is on a node.
-func (w *World) repelled(pod *corev1.Pod, node *corev1.Node) bool {
+// violatesAntiAffinity reports whether a pod's anti-affinity excludes a node because of a pod that is there.
+func (w *World) violatesAntiAffinity(pod *corev1.Pod, node *corev1.Node) bool {
 	a := pod.Spec.Affinity
 	if a == nil || a.PodAntiAffinity == nil {
 		return false
 	}
 	for _, term := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 		if term.TopologyKey != corev1.LabelHostname {
-			panic("the scheduler does not know " + term.TopologyKey)
+			panic("the simulated scheduler does not support topology key " + term.TopologyKey)
 		}
 		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
 		if err != nil {
@@ -109,12 +109,12 @@ func (w *World) repelled(pod *corev1.Pod, node *corev1.Node) bool {
 	return false
 }
 
-// liking is how much a pod would like to be on a node.
-func liking(pod *corev1.Pod, node *corev1.Node) int {
+// score returns the sum of the weights of a pod's preferences that a node matches.
+func score(pod *corev1.Pod, node *corev1.Node) int {
 	sum := 0
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		for _, t := range a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			if meets(node, t.Preference) {
+			if matches(node, t.Preference) {
 				sum += int(t.Weight)
 			}
 		}
@@ -122,8 +122,8 @@ func liking(pod *corev1.Pod, node *corev1.Node) int {
 	return sum
 }
 
-// meets says that a node has what a term asks for.
-func meets(node *corev1.Node, term corev1.NodeSelectorTerm) bool {
+// matches reports whether a node matches a term.
+func matches(node *corev1.Node, term corev1.NodeSelectorTerm) bool {
 	for _, e := range term.MatchExpressions {
 		value, there := node.Labels[e.Key]
 		var ok bool
@@ -137,7 +137,7 @@ func meets(node *corev1.Node, term corev1.NodeSelectorTerm) bool {
 		case corev1.NodeSelectorOpDoesNotExist:
 			ok = !there
 		default:
-			panic("the scheduler does not know " + e.Operator)
+			panic("the simulated scheduler does not support operator " + e.Operator)
 		}
 		if !ok {
 			return false
@@ -146,7 +146,7 @@ func meets(node *corev1.Node, term corev1.NodeSelectorTerm) bool {
 	return true
 }
 
-func nodeReady(node *corev1.Node) bool {
+func isNodeReady(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status == corev1.ConditionTrue
@@ -155,7 +155,7 @@ func nodeReady(node *corev1.Node) bool {
 	return false
 }
 
-// scheduleAll looks again at what could not be placed.
+// scheduleAll tries all pending pods again.
 func (w *World) scheduleAll() {
 	for _, pod := range kube.List[corev1.Pod](w.Kube, "") {
 		if pod.Spec.NodeName == "" {

@@ -7,7 +7,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// Scenarios are the stories of the fault matrix.
+// Scenarios returns the stories of the fault matrix.
 func Scenarios() []Scenario {
 	var all []Scenario
 	all = append(all, lifecycles()...)
@@ -21,22 +21,33 @@ func Scenarios() []Scenario {
 	all = append(all, drainStories()...)
 	all = append(all, claimStories()...)
 	all = append(all, importStories()...)
-	all = append(all, rareStories()...)
+	all = append(all, coverageStories()...)
 	return all
 }
 
 func lifecycles() []Scenario {
 	return []Scenario{
-		{Name: "start", Story: func(w *World) { w.Create(Machine(vm, kubevirt.RunStrategyAlways)) }, Want: runs(vm)},
+		{Name: "start", Story: func(w *World) { w.Create(Machine(vm, kubevirt.RunStrategyAlways)) },
+			Want: wantRunning(vm)},
 		{Name: "stop", Story: func(w *World) {
 			up(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
-		}, Want: stopped(vm)},
+		}, Want: wantStopped(vm)},
+		{Name: "stop-forced", Options: Options{Guests: map[string]Guest{key: {ShutsDownIn: -1}}},
+			Story: func(w *World) {
+				m, long := Machine(vm, kubevirt.RunStrategyAlways), int64(12*60*60)
+				m.Spec.Template.Spec.TerminationGracePeriodSeconds = &long
+				w.Create(m)
+				w.Until(w.patience(), func() bool { return wantRunning(vm)(w) == nil })
+				w.SetStrategy(vm, kubevirt.RunStrategyHalted)
+				w.Sleep(8 * time.Second)
+				w.Force(vm)
+			}, Want: wantStopped(vm)},
 		{Name: "start-requested", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyHalted))
 			w.Sleep(5 * time.Second)
 			w.Request(vm, kubevirt.StartRequest)
-		}, Want: runs(vm)},
+		}, Want: wantRunning(vm)},
 		{Name: "restart", Story: func(w *World) { up(w); w.Restart(vm) }, Want: restarted},
 		{Name: "guest-panics", Story: func(w *World) {
 			up(w)
@@ -60,26 +71,26 @@ func lifecycles() []Scenario {
 						v.Status.PrintableStatus == kubevirt.VirtualMachineStatusCrashLoopBackOff
 				})
 				w.Guests = nil
-			}, Want: runs(vm)},
+			}, Want: wantRunning(vm)},
 		{Name: "once", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyOnce))
-			w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
+			w.Until(w.patience(), func() bool { return wantRunning(vm)(w) == nil })
 			if l := w.Launcher(vm); l != nil {
 				l.powersOff()
 			}
 		}, Want: func(w *World) error {
 			if v := w.VMI(vm); v == nil || v.Status.Phase != kubevirt.Succeeded {
-				return fmt.Errorf("the instance that has ended is not there for everybody to see")
+				return fmt.Errorf("the instance that has ended is gone; it is to stay for users to see")
 			}
 			return nil
 		}},
-		{Name: "instance", Story: func(w *World) { w.CreateInstance(vm) }, Want: instanceRuns(vm)},
+		{Name: "instance", Story: func(w *World) { w.CreateInstance(vm) }, Want: wantInstanceRunning(vm)},
 		{Name: "unschedulable", Story: func(w *World) {
 			w.cordon(true)
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-			w.says(kubevirt.VirtualMachineStatusUnschedulable)
+			w.waitForStatus(kubevirt.VirtualMachineStatusUnschedulable)
 			w.cordon(false)
-		}, Want: runs(vm)},
+		}, Want: wantRunning(vm)},
 		{Name: "pod-deleted", Story: func(w *World) { up(w); w.DeletePod(vm, nil) }, Want: restarted},
 		{Name: "pod-deleted-by-force", Story: func(w *World) {
 			up(w)
@@ -92,7 +103,7 @@ func lifecycles() []Scenario {
 			w.Crash()
 			w.Sleep(1500 * time.Millisecond)
 			w.Crash()
-		}, Want: runs(vm)},
+		}, Want: wantRunning(vm)},
 	}
 }
 
@@ -101,7 +112,7 @@ func restarted(w *World) error {
 	if w.Started[key] < 2 {
 		return fmt.Errorf("VM %s has had %d domains so far", vm, w.Started[key])
 	}
-	return runs(vm)(w)
+	return wantRunning(vm)(w)
 }
 
 func deletions() []Scenario {
@@ -114,7 +125,7 @@ func deletions() []Scenario {
 				w.Sleep(d)
 			}
 			w.Delete(vm)
-		}, Want: gone(vm)})
+		}, Want: wantGone(vm)})
 	}
 	return append(all,
 		Scenario{Name: "delete-stopping", Story: func(w *World) {
@@ -122,58 +133,59 @@ func deletions() []Scenario {
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
 			down(w)
 			w.Delete(vm)
-		}, Want: gone(vm)},
+		}, Want: wantGone(vm)},
 		Scenario{Name: "delete-stopped", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyHalted))
 			w.Sleep(5 * time.Second)
 			w.Delete(vm)
-		}, Want: gone(vm)},
+		}, Want: wantGone(vm)},
 		Scenario{Name: "delete-stubborn", Options: Options{Guests: map[string]Guest{key: {ShutsDownIn: -1}}},
 			Story: func(w *World) {
 				up(w)
 				w.Delete(vm)
-			}, Want: gone(vm)},
+			}, Want: wantGone(vm)},
 		Scenario{Name: "delete-instance", Story: func(w *World) {
 			w.CreateInstance(vm)
-			w.Until(w.patience(), func() bool { return instanceRuns(vm)(w) == nil })
+			w.Until(w.patience(), func() bool { return wantInstanceRunning(vm)(w) == nil })
 			w.DeleteInstance(vm)
-		}, Want: gone(vm)},
+		}, Want: wantGone(vm)},
 		Scenario{Name: "delete-and-make-again", Story: func(w *World) {
 			up(w)
 			w.Delete(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-		}, Want: runs(vm)},
-		Scenario{Name: "delete-orphaning", Story: func(w *World) { up(w); w.DeleteOrphaning(vm) }, Want: left},
+		}, Want: wantRunning(vm)},
+		Scenario{Name: "delete-orphaning", Story: func(w *World) { up(w); w.DeleteOrphaning(vm) }, Want: orphanedRuns},
 		Scenario{Name: "delete-orphaning-stopping", Story: func(w *World) {
 			up(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
 			down(w)
 			w.DeleteOrphaning(vm)
-		}, Want: gone(vm)},
+		}, Want: wantGone(vm)},
 		Scenario{Name: "delete-orphaning-and-make-again", Story: func(w *World) {
 			up(w)
 			w.DeleteOrphaning(vm)
 			w.Until(w.patience(), func() bool { return w.VM(vm) == nil })
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-		}, Want: goesOn},
+		}, Want: runsInSameDomain},
 	)
 }
 
-// goesOn wants the VM to run, in the domain that it had when it was orphaned.
-func goesOn(w *World) error {
+// runsInSameDomain wants the VM to run, in the domain that it had when it was orphaned.
+func runsInSameDomain(w *World) error {
 	if w.Started[key] > 1 {
-		return fmt.Errorf("the guest that was orphaned was started anew")
+		return fmt.Errorf("the guest that was orphaned was started again")
 	}
-	return runs(vm)(w)
+	return wantRunning(vm)(w)
 }
 
-// left wants the VM to be gone, and its guest to go on in the domain that it had.
-func left(w *World) error {
+// orphanedRuns wants the VM to be gone, and its guest to run in the same domain.
+func orphanedRuns(w *World) error {
 	if w.VM(vm) != nil || w.Started[key] > 1 {
-		return fmt.Errorf("VM %s is not gone without its guest, which has had %d domains", vm, w.Started[key])
+		return fmt.Errorf("VM %s must be deleted while its guest keeps running; the guest has had %d domains", vm,
+			w.Started[key])
 	}
-	return instanceRuns(vm)(w)
+	return wantInstanceRunning(vm)(w)
 }
 
 func superseded() []Scenario {
@@ -182,26 +194,26 @@ func superseded() []Scenario {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			w.Sleep(700 * time.Millisecond)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
-		}, Want: stopped(vm)},
+		}, Want: wantStopped(vm)},
 		{Name: "start-during-stop", Story: func(w *World) {
 			up(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
 			down(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyAlways)
-		}, Want: runs(vm)},
+		}, Want: wantRunning(vm)},
 		{Name: "delete-during-restart", Story: func(w *World) {
 			up(w)
 			w.Restart(vm)
 			down(w)
 			w.Delete(vm)
-		}, Want: gone(vm)},
+		}, Want: wantGone(vm)},
 		{Name: "halt-during-restart", Story: func(w *World) {
 			up(w)
 			w.Restart(vm)
 			down(w)
 			w.SetStrategy(vm, kubevirt.RunStrategyHalted)
-			// The restart's start request may be pending: it makes a halted machine one that runs always.
-		}, Want: asDesired(vm)},
+			// The restart's start request may be pending: it changes a halted machine to run always.
+		}, Want: wantDesired(vm)},
 		{Name: "undecided", Story: func(w *World) {
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 			for range 4 {
@@ -210,11 +222,11 @@ func superseded() []Scenario {
 				w.Sleep(300 * time.Millisecond)
 				w.SetStrategy(vm, kubevirt.RunStrategyAlways)
 			}
-		}, Want: runs(vm)},
+		}, Want: wantRunning(vm)},
 	}
 }
 
-// guestsNode is the node that the VM's guest runs on; node1 where it does not.
+// guestsNode returns the node of the VM's guest; node1 where it does not run.
 func (w *World) guestsNode() string {
 	if l := w.Launcher(vm); l != nil {
 		return l.host.name
@@ -232,9 +244,9 @@ func nodeStories() []Scenario {
 			w.Return(node)
 		}, Want: func(w *World) error {
 			if w.Started[key] > 1 {
-				return fmt.Errorf("the guest, which was well all the time, was started anew")
+				return fmt.Errorf("the guest, which ran all the time, was started again")
 			}
-			return runs(vm)(w)
+			return wantRunning(vm)(w)
 		}},
 		{Name: "node-cut-off-for-long", Story: func(w *World) {
 			up(w)
@@ -263,7 +275,7 @@ func nodeStories() []Scenario {
 			w.Cut("node1")
 			w.Sleep(20 * time.Minute)
 			w.Return("node1")
-		}, Want: runs(vm)},
+		}, Want: wantRunning(vm)},
 		{Name: "node-worker-restarts", Story: func(w *World) {
 			up(w)
 			w.RestartWorker(w.guestsNode())

@@ -12,52 +12,52 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// claim is the one of the VM in these stories.
+// claim is the name of the VM's PVC in these stories.
 const claim = "data"
 
-// claimStories are about VMs that keep their data.
+// claimStories are about VMs with PVCs.
 func claimStories() []Scenario {
 	return []Scenario{
 		{Name: "claim-appears", Story: func(w *World) {
-			w.Create(onClaim())
-			w.says(kubevirt.VirtualMachineStatusPvcNotFound)
+			w.Create(withClaim())
+			w.waitForStatus(kubevirt.VirtualMachineStatusPvcNotFound)
 			w.CreateClaim()
-			w.says(kubevirt.VirtualMachineStatusWaitingForVolumeBinding)
+			w.waitForStatus(kubevirt.VirtualMachineStatusWaitingForVolumeBinding)
 			w.BindClaim()
-		}, Want: keeps},
+		}, Want: runsWithClaimInStatus},
 		{Name: "claim-grows", Story: func(w *World) {
 			w.CreateClaim()
 			w.BindClaim()
-			upAs(w, onClaim())
+			upAs(w, withClaim())
 			w.resizeClaim(claim, "3Gi")
-		}, Want: seesGrowth},
+		}, Want: growthReachesLauncher},
 		{Name: "claim-never-appears", Story: func(w *World) {
-			w.Create(onClaim())
-			w.says(kubevirt.VirtualMachineStatusPvcNotFound)
+			w.Create(withClaim())
+			w.waitForStatus(kubevirt.VirtualMachineStatusPvcNotFound)
 			w.Delete(vm)
-		}, Want: gone(vm)},
+		}, Want: wantGone(vm)},
 		{Name: "state-is-kept", Story: func(w *World) {
-			w.Create(remembers())
+			w.Create(withTPM())
 			w.Until(w.patience(), w.bindState)
-			w.Until(w.patience(), func() bool { return runs(vm)(w) == nil })
+			w.Until(w.patience(), func() bool { return wantRunning(vm)(w) == nil })
 			w.Restart(vm)
 		}, Want: func(w *World) error {
 			if all := kube.List[corev1.PersistentVolumeClaim](w.Kube, Namespace); len(all) != 1 {
-				return fmt.Errorf("%d claims for what machine %s remembers", len(all), vm)
+				return fmt.Errorf("%d PVCs for the persistent state of VM %s", len(all), vm)
 			}
 			return restarted(w)
 		}},
 	}
 }
 
-// remembers is a VM whose TPM remembers.
-func remembers() *kubevirt.VirtualMachine {
+// withTPM returns a VM with a persistent TPM.
+func withTPM() *kubevirt.VirtualMachine {
 	m, yes := Machine(vm, kubevirt.RunStrategyAlways), true
 	m.Spec.Template.Spec.Domain.Devices.TPM = &kubevirt.TPMDevice{Persistent: &yes}
 	return m
 }
 
-// bindState gives the claim that was made for what the machine remembers a volume of the cluster's.
+// bindState binds the PVC for the VM's persistent state to a volume, and reports whether the PVC exists.
 func (w *World) bindState() bool {
 	for _, c := range kube.List[corev1.PersistentVolumeClaim](w.Kube, Namespace) {
 		w.bind(c.Name)
@@ -66,8 +66,8 @@ func (w *World) bindState() bool {
 	return false
 }
 
-// onClaim is a VM with a disk on the claim.
-func onClaim() *kubevirt.VirtualMachine {
+// withClaim returns a VM with a disk on the PVC.
+func withClaim() *kubevirt.VirtualMachine {
 	m := Machine(vm, kubevirt.RunStrategyAlways)
 	spec := &m.Spec.Template.Spec
 	spec.Domain.Devices.Disks = append(spec.Domain.Devices.Disks, kubevirt.Disk{Name: "data",
@@ -79,18 +79,18 @@ func onClaim() *kubevirt.VirtualMachine {
 	return m
 }
 
-// says waits until the VM has a printable status. Only a fault may keep that from being written.
-func (w *World) says(status kubevirt.VirtualMachinePrintableStatus) {
+// waitForStatus waits until the VM has a printable status. Only a fault may prevent it.
+func (w *World) waitForStatus(status kubevirt.VirtualMachinePrintableStatus) {
 	holds := func() bool {
 		v := w.VM(vm)
 		return v != nil && v.Status.PrintableStatus == status
 	}
 	if !w.Until(5*time.Minute, holds) && w.Fault == nil && w.Chaos == (Chaos{}) {
-		w.breakf("VM %s does not become %s%s", vm, status, w.state())
+		w.breakf("VM %s does not reach status %s%s", vm, status, w.state())
 	}
 }
 
-// CreateClaim makes the claim; nothing binds it.
+// CreateClaim creates the PVC, unbound.
 func (w *World) CreateClaim() {
 	defer w.requested()
 	_, _ = kube.Put(w.Kube, &corev1.PersistentVolumeClaim{
@@ -102,12 +102,12 @@ func (w *World) CreateClaim() {
 	})
 }
 
-// BindClaim gives the claim a volume of the cluster's.
+// BindClaim binds the PVC to a volume.
 func (w *World) BindClaim() { w.bind(claim) }
 
 func (w *World) bind(name string) { w.resizeClaim(name, "2Gi") }
 
-// resizeClaim gives a claim a volume of that size.
+// resizeClaim gives a PVC a volume of that size.
 func (w *World) resizeClaim(name, size string) {
 	defer w.requested()
 	_, _ = kube.Edit(w.Kube, Namespace, name, "status", func(pvc *corev1.PersistentVolumeClaim) {
@@ -116,32 +116,32 @@ func (w *World) resizeClaim(name, size string) {
 	})
 }
 
-// seesGrowth wants the guest to run on, and its launcher to have heard that its claim is larger by now.
-func seesGrowth(w *World) error {
-	if err := runs(vm)(w); err != nil {
+// growthReachesLauncher wants the guest to run on, and its launcher to have been notified of the new size of its PVC.
+func growthReachesLauncher(w *World) error {
+	if err := wantRunning(vm)(w); err != nil {
 		return err
 	}
 	if w.Started[key] > 1 || w.fault != nil && w.fault.Mode == Forever {
-		return nil // it has seen it when it was started, or cannot be told
+		return nil // it started with the new size, or its launcher cannot be reached
 	}
 	if w.sizes[key] != "3Gi" {
-		return fmt.Errorf("the launcher of %s knows of %q of its claim", key, w.sizes[key])
+		return fmt.Errorf("the launcher of %s was notified of size %q of its PVC", key, w.sizes[key])
 	}
 	return nil
 }
 
-// keeps wants the VM to run, and its instance to say what its claim is.
-func keeps(w *World) error {
-	if err := runs(vm)(w); err != nil {
+// runsWithClaimInStatus wants the VM to run, and its instance's status to have the PVC's size.
+func runsWithClaimInStatus(w *World) error {
+	if err := wantRunning(vm)(w); err != nil {
 		return err
 	}
 	for _, s := range w.VMI(vm).Status.VolumeStatus {
 		if c := s.PersistentVolumeClaimInfo; c != nil && c.ClaimName == claim {
 			if got := c.Capacity.Storage().String(); got != "2Gi" {
-				return fmt.Errorf("the claim of instance %s is said to have %s", vm, got)
+				return fmt.Errorf("instance %s has size %s of its PVC in its status", vm, got)
 			}
 			return nil
 		}
 	}
-	return fmt.Errorf("instance %s says nothing of its claim", vm)
+	return fmt.Errorf("instance %s has no PVC in its status", vm)
 }

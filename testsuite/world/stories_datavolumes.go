@@ -12,7 +12,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// importer plays CDI: it gives each DataVolume its claim, and has it at that phase, with that trouble ("": none).
+// importer simulates CDI: it creates each DataVolume's PVC, and sets this phase, with this error ("": none).
 type importer struct {
 	phase   cdi.DataVolumePhase
 	trouble string
@@ -23,35 +23,35 @@ func importStories() []Scenario {
 	return []Scenario{
 		{Name: "import-takes-its-time", Story: func(w *World) {
 			w.Import(cdi.ImportInProgress, "")
-			w.Create(imported())
-			w.says(kubevirt.VirtualMachineStatusProvisioning)
+			w.Create(withDataVolume())
+			w.waitForStatus(kubevirt.VirtualMachineStatusProvisioning)
 			w.Sleep(20 * time.Minute)
 			w.Import(cdi.Succeeded, "")
-		}, Want: runs(vm)},
+		}, Want: wantRunning(vm)},
 		{Name: "import-fails", Story: func(w *World) {
 			w.Import(cdi.ImportInProgress, "no such host")
-			w.Create(imported())
-			w.says(kubevirt.VirtualMachineStatusDataVolumeError)
+			w.Create(withDataVolume())
+			w.waitForStatus(kubevirt.VirtualMachineStatusDataVolumeError)
 			w.Import(cdi.Succeeded, "")
-		}, Want: runs(vm)},
+		}, Want: wantRunning(vm)},
 		{Name: "its-claim-was-there-before-it", Story: func(w *World) {
-			w.Import(cdi.ImportInProgress, "") // nobody asks for it
+			w.Import(cdi.ImportInProgress, "") // no DataVolume exists yet
 			w.CreateClaim()
 			w.BindClaim()
-			w.Create(imported())
-		}, Want: runs(vm)},
+			w.Create(withDataVolume())
+		}, Want: wantRunning(vm)},
 		{Name: "import-never-ends", Story: func(w *World) {
 			w.Import(cdi.ImportInProgress, "")
-			w.Create(imported())
-			w.says(kubevirt.VirtualMachineStatusProvisioning)
+			w.Create(withDataVolume())
+			w.waitForStatus(kubevirt.VirtualMachineStatusProvisioning)
 			w.Delete(vm)
-		}, Want: gone(vm)},
+		}, Want: wantGone(vm)},
 	}
 }
 
-// imported is a VM with a disk that CDI fills.
-func imported() *kubevirt.VirtualMachine {
-	m := onClaim()
+// withDataVolume returns a VM with a disk that CDI fills.
+func withDataVolume() *kubevirt.VirtualMachine {
+	m := withClaim()
 	v := &m.Spec.Template.Spec.Volumes[len(m.Spec.Template.Spec.Volumes)-1]
 	v.VolumeSource = kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: claim}}
 	m.Spec.DataVolumeTemplates = []kubevirt.DataVolumeTemplateSpec{{
@@ -62,7 +62,7 @@ func imported() *kubevirt.VirtualMachine {
 	return m
 }
 
-// Import has CDI bring all DataVolumes to a phase from now on, with that trouble ("": none).
+// Import sets the phase that CDI gives all DataVolumes from now on, with an error ("": none).
 func (w *World) Import(phase cdi.DataVolumePhase, trouble string) {
 	w.cdi = importer{phase: phase, trouble: trouble}
 	w.importAll()

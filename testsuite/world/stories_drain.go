@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// drainStories are those of guests that are to leave their node.
+// drainStories are about guests that must leave their node.
 func drainStories() []Scenario {
 	return []Scenario{
 		{Name: "drain", Story: func(w *World) {
@@ -28,7 +28,8 @@ func drainStories() []Scenario {
 	}
 }
 
-// drainCancelled has a person cancel a drain, however that began, once it moves the guest.
+// drainCancelled returns a story in which a person cancels a drain, which begin has started, once it migrates the
+// guest.
 func drainCancelled(begin func(w *World, node string)) func(*World) {
 	return func(w *World) {
 		upWith(w, kubevirt.EvictionStrategyLiveMigrate)
@@ -39,62 +40,62 @@ func drainCancelled(begin func(w *World, node string)) func(*World) {
 	}
 }
 
-// askToLeave marks an instance as the webhook of evictions does, which refuses to evict a guest that can be moved.
-func (w *World) askToLeave(name, node string) {
-	w.tracef("user: evict the pod of %s on %s, and be told that it is to be moved", name, node)
+// markForEvacuation marks an instance as the eviction webhook does, which refuses to evict a guest that can migrate.
+func (w *World) markForEvacuation(name, node string) {
+	w.tracef("user: evict the pod of %s on %s, which is refused because its guest migrates", name, node)
 	_, err := kube.Edit(w.Kube, Namespace, name, "", func(v *kubevirt.VirtualMachineInstance) {
 		v.Status.EvacuationNodeName = node
 	})
 	w.userError(err)
 }
 
-// notAsked wants the guest to run in the domain that it had, and nobody to ask it any more to leave the node that it is
-// on. An older copy of etcd asks for it again, and the person who has cancelled it has said no to that.
-func notAsked(w *World) error {
-	if err := settledAfterMoves(w); err != nil || w.backInTime() {
+// notMarked wants the guest to run in the same domain, without the mark for evacuation from its node. An older copy of
+// etcd has that mark again, which the cancellation covers.
+func notMarked(w *World) error {
+	if err := settledAfterMoves(w); err != nil || w.wasEtcdPutBack() {
 		return err
 	}
 	if node := observe.Evacuates(w.VMI(vm)); node != "" {
-		return fmt.Errorf("the guest is still asked to leave %s", node)
+		return fmt.Errorf("the guest is still marked for evacuation from %s", node)
 	}
 	return nil
 }
 
-// upWith is a VM with that eviction strategy whose guest runs.
+// upWith starts a VM with that eviction strategy and waits until its guest runs.
 func upWith(w *World, strategy kubevirt.EvictionStrategy) {
 	machine := Machine(vm, kubevirt.RunStrategyAlways)
 	machine.Spec.Template.Spec.EvictionStrategy = &strategy
 	upAs(w, machine)
 }
 
-// drained wants the guest to run on no node that it is to leave, too.
+// drained wants the guest on a node that is not drained, and also.
 func drained(also func(*World) error) func(*World) error {
 	return func(w *World) error {
 		if err := also(w); err != nil {
 			return err
 		}
-		if w.fault != nil && w.fault.Mode == Forever && w.failedOnly() {
-			return nil // each move says why
+		if w.fault != nil && w.fault.Mode == Forever && w.haveAllFailed() {
+			return nil // each migration has the reason
 		}
-		if v := w.VMI(vm); v != nil && w.tainted(v.Status.NodeName) {
-			return fmt.Errorf("the guest is still on the node that it was to leave: %s", w.failures())
+		if v := w.VMI(vm); v != nil && w.isDrained(v.Status.NodeName) {
+			return fmt.Errorf("the guest is still on the node that is drained: %s", w.failures())
 		}
 		return nil
 	}
 }
 
-// tainted says that all guests are to leave a node.
-func (w *World) tainted(node string) bool {
+// isDrained reports whether a node has the taint that drains it.
+func (w *World) isDrained(node string) bool {
 	n := kube.Get[corev1.Node](w.Kube, "", node)
-	return n != nil && slices.ContainsFunc(n.Spec.Taints, drains)
+	return n != nil && slices.ContainsFunc(n.Spec.Taints, isDrainTaint)
 }
 
-// Taint has all guests leave a node, or takes that back.
+// Taint adds the taint that drains a node, or removes it.
 func (w *World) Taint(node string, on bool) {
 	w.tracef("user: taint %s: %t", node, on)
 	defer w.requested()
 	w.must(kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
-		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, drains)
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, isDrainTaint)
 		if on {
 			n.Spec.Taints = append(n.Spec.Taints,
 				corev1.Taint{Key: contract.TaintDrain, Effect: corev1.TaintEffectNoSchedule})
@@ -102,4 +103,4 @@ func (w *World) Taint(node string, on bool) {
 	}))
 }
 
-func drains(t corev1.Taint) bool { return t.Key == contract.TaintDrain }
+func isDrainTaint(t corev1.Taint) bool { return t.Key == contract.TaintDrain }

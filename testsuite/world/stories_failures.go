@@ -8,68 +8,82 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
-// Failures are stories of what users have to mend, told without further faults: what is shown meanwhile is what
-// KubeVirt shows, with the reason, and once the cause is mended the VM runs by itself.
+// Failures returns stories of what users have to repair, played without further faults: the status meanwhile is
+// KubeVirt's, with the reason, and once the cause is repaired the VM runs by itself.
 func Failures() []Scenario {
 	return append([]Scenario{
 		{Name: "image-absent", Story: func(w *World) {
 			w.NoImage = true
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-			w.shows(kubevirt.VirtualMachineStatusErrImagePull, "Synchronized", "ErrImagePull", "no such image")
-			w.shows(kubevirt.VirtualMachineStatusImagePullBackOff, "Synchronized", "ImagePullBackOff", "no such image")
+			w.waitForCondition(kubevirt.VirtualMachineStatusErrImagePull, "Synchronized",
+				"ErrImagePull", "no such image")
+			w.waitForCondition(kubevirt.VirtualMachineStatusImagePullBackOff, "Synchronized",
+				"ImagePullBackOff", "no such image")
 			w.NoImage = false
+		}, Want: ranOnce},
+		{Name: "secret-absent", Story: func(w *World) {
+			w.NoSecret = true
+			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+			w.waitForCondition(kubevirt.VirtualMachineStatusStarting, "Synchronized",
+				"FailedMount", absentSecret)
+			w.NoSecret = false
 		}, Want: ranOnce},
 		{Name: "nothing-of-its-kind-on-any-node", Story: func(w *World) {
 			m := Machine(vm, kubevirt.RunStrategyAlways)
 			m.Spec.Template.Spec.NodeSelector = map[string]string{"has": "what-is-asked-for"}
 			w.Create(m)
-			w.shows(kubevirt.VirtualMachineStatusUnschedulable, "PodScheduled", "Unschedulable", "0/2 nodes")
+			w.waitForCondition(kubevirt.VirtualMachineStatusUnschedulable, "PodScheduled",
+				"Unschedulable", "0/2 nodes")
 			_, _ = kube.Edit(w.Kube, "", "node2", "", func(n *corev1.Node) { n.Labels["has"] = "what-is-asked-for" })
 		}, Want: ranOnce},
 		{Name: "claim-being-deleted", Story: func(w *World) {
 			w.CreateClaim()
 			w.BindClaim()
-			w.leaveClaim(true)
-			w.Create(onClaim())
-			w.shows(kubevirt.VirtualMachineStatusUnschedulable, "PodScheduled", "Unschedulable", "is being deleted")
-			w.leaveClaim(false)
+			w.deleteClaim(true)
+			w.Create(withClaim())
+			w.waitForCondition(kubevirt.VirtualMachineStatusUnschedulable, "PodScheduled",
+				"Unschedulable", "is being deleted")
+			w.deleteClaim(false)
 			w.Until(time.Minute, func() bool {
 				return kube.Get[corev1.PersistentVolumeClaim](w.Kube, Namespace, claim) == nil
 			})
 			w.CreateClaim()
 			w.BindClaim()
-		}, Want: keeps},
+		}, Want: runsWithClaimInStatus},
 		{Name: "quota-exceeded", Story: func(w *World) {
 			w.limitPods(0)
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-			w.shows(kubevirt.VirtualMachineStatusStarting, "Synchronized", "FailedCreate", "exceeded quota: pods, "+
-				"requested: pods=1, used: pods=0, limited: pods=0")
+			w.waitForCondition(kubevirt.VirtualMachineStatusStarting, "Synchronized",
+				"FailedCreate", "exceeded quota: pods, "+
+					"requested: pods=1, used: pods=0, limited: pods=0")
 			w.limitPods(1)
 		}, Want: ranOnce},
 		{Name: "tap-fails", Story: func(w *World) {
 			w.NoTap = "pod link (eth0) is missing"
 			w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-			w.shows(kubevirt.VirtualMachineStatusStarting, "Synchronized", "Synchronizing with the Domain failed.",
+			w.waitForCondition(kubevirt.VirtualMachineStatusStarting, "Synchronized",
+				"Synchronizing with the Domain failed.",
 				"preparing the pod's network: pod link (eth0) is missing")
 			w.NoTap = ""
 		}, Want: ranOnce},
 		{Name: "domain-refused", Options: Options{Guests: map[string]Guest{key: {Refused: "no such machine type"}}},
 			Story: func(w *World) {
 				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
-				w.shows(kubevirt.VirtualMachineStatusCrashLoopBackOff, "", "", "")
-				w.reasonShown("no such machine type")
+				w.waitForCondition(kubevirt.VirtualMachineStatusCrashLoopBackOff, "", "", "")
+				w.waitForReason("no such machine type")
 				w.Guests = nil
-			}, Want: runs(vm)},
+			}, Want: wantRunning(vm)},
 	}, outages()...)
 }
 
-// limitPods gives the namespace room for so many pods.
+// limitPods sets the namespace's quota of pods.
 func (w *World) limitPods(n int64) {
 	defer w.requested()
 	hard := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n, resource.DecimalSI)}
@@ -81,8 +95,8 @@ func (w *World) limitPods(n int64) {
 		Spec: corev1.ResourceQuotaSpec{Hard: hard}})
 }
 
-// leaveClaim deletes the claim, which stays for as long as its finalizer does: another pod has it.
-func (w *World) leaveClaim(inUse bool) {
+// deleteClaim deletes the PVC. While it is in use by another pod, a finalizer keeps it.
+func (w *World) deleteClaim(inUse bool) {
 	defer w.requested()
 	_, _ = kube.Edit(w.Kube, Namespace, claim, "", func(c *corev1.PersistentVolumeClaim) {
 		c.Finalizers = nil
@@ -95,9 +109,9 @@ func (w *World) leaveClaim(inUse bool) {
 	}
 }
 
-// shows waits until the VM has a printable status, and a condition of its own that is False with a reason and a
+// waitForCondition waits until the VM has a printable status, and a condition that is False with this reason and
 // message.
-func (w *World) shows(status kubevirt.VirtualMachinePrintableStatus, kind, reason, message string) {
+func (w *World) waitForCondition(status kubevirt.VirtualMachinePrintableStatus, kind, reason, message string) {
 	holds := func() bool {
 		v := w.VM(vm)
 		if v == nil || v.Status.PrintableStatus != status {
@@ -112,30 +126,49 @@ func (w *World) shows(status kubevirt.VirtualMachinePrintableStatus, kind, reaso
 		return kind == ""
 	}
 	if !w.Until(10*time.Minute, holds) {
-		w.breakf("VM %s does not become %s, %s %s %q%s", vm, status, kind, reason, message, w.state())
+		w.breakf("VM %s does not reach %s, %s %s %q%s", vm, status, kind, reason, message, w.state())
 	}
 }
 
-// reasonShown waits until somebody who looks at the VM or its instance can read why.
-func (w *World) reasonShown(why string) {
+// waitForReason waits until the VM or its instance has the reason in a condition.
+func (w *World) waitForReason(why string) {
 	if !w.Until(10*time.Minute, func() bool { return strings.Contains(w.state(), why) }) {
-		w.breakf("nothing says %q%s", why, w.state())
+		w.breakf("no condition has %q%s", why, w.state())
 	}
 }
 
-// ranOnce wants the VM to run in its first domain: what was waited for needed no other instance.
+// ranOnce wants the VM to run in its first domain: no second instance was needed.
 func ranOnce(w *World) error {
 	if w.Started[key] != 1 {
 		return fmt.Errorf("VM %s has had %d domains so far", vm, w.Started[key])
 	}
-	return runs(vm)(w)
+	return wantRunning(vm)(w)
 }
 
-// pullAgain is how long a kubelet waits until it looks for an image again.
+// pullAgain is a kubelet's back-off before it pulls an image again.
 const pullAgain = 30 * time.Second
 
-// pulls says why a pod's container does not run: its image is absent. It is looked for again and again.
-func (h *host) pulls(box *sandbox, attempt int, up func()) {
+// absentSecret is a kubelet's warning where a Secret does not exist.
+const absentSecret = `MountVolume.SetUp failed for volume "app": secret "app" not found`
+
+// waitForSecret waits for the Secret that a pod mounts. The kubelet reports an absent one in an event, not in the pod's
+// status.
+func (h *host) waitForSecret(box *sandbox, up func()) {
+	if !h.world.NoSecret {
+		up()
+		return
+	}
+	_, _ = kube.Put(h.world.Kube, &corev1.Event{ // it may exist
+		ObjectMeta: metav1.ObjectMeta{Namespace: box.namespace, Name: box.name + ".mount"},
+		Type:       corev1.EventTypeWarning, Reason: "FailedMount", Message: absentSecret,
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: box.namespace, Name: box.name,
+			UID: types.UID(box.uid)},
+	})
+	h.world.after(pullAgain, func() { h.waitForSecret(box, up) })
+}
+
+// failPull writes that the image cannot be pulled, which the kubelet tries again and again.
+func (h *host) failPull(box *sandbox, attempt int, up func()) {
 	if !h.world.NoImage {
 		up()
 		return
@@ -149,5 +182,5 @@ func (h *host) pulls(box *sandbox, attempt int, up func()) {
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 				Reason: reason, Message: "no such image"}}}}
 	})
-	h.world.after(pullAgain, func() { h.pulls(box, attempt+1, up) })
+	h.world.after(pullAgain, func() { h.failPull(box, attempt+1, up) })
 }

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Nodes of the stories: the guest begins on the first.
@@ -17,7 +17,7 @@ const (
 	away = "node2"
 )
 
-// migrationStories are those of the fault matrix.
+// migrationStories returns the stories of migrations for the fault matrix.
 func migrationStories() []Scenario {
 	return []Scenario{
 		{Name: "migrate", Story: func(w *World) { up(w); w.Migrate(vm) }, Want: moved(1)},
@@ -25,14 +25,14 @@ func migrationStories() []Scenario {
 			paused(w)
 			w.Until(w.patience(), func() bool { return staysPaused(w) == nil || !domainPaused(w) })
 			w.Migrate(vm)
-			w.migrated()
+			w.waitForMigrations()
 			w.Until(w.patience(), func() bool { return staysPaused(w) == nil || !domainPaused(w) })
 			if w.fault == nil && (w.Moved[key] != 1 || staysPaused(w) != nil) {
 				w.breakf("a guest that was paused did not stay so: %v", staysPaused(w))
 			}
 			w.unpause(vm)
 		}, Want: moved(1)},
-		{Name: "migrate-deleted", Story: func(w *World) { migrating(w, "copying"); w.Delete(vm) }, Want: gone(vm)},
+		{Name: "migrate-deleted", Story: func(w *World) { migrating(w, "copying"); w.Delete(vm) }, Want: wantGone(vm)},
 		{Name: "migrate-guest-powers-off", Story: func(w *World) {
 			migrating(w, "copying")
 			w.GuestPowersOff(vm)
@@ -40,15 +40,15 @@ func migrationStories() []Scenario {
 		{Name: "migrate-finish-lost", Story: func(w *World) {
 			migrating(w, "departed")
 			w.RestartWorker(away)
-		}, Want: goesOnSomewhere},
+		}, Want: runsOnEitherNode},
 		{Name: "migrate-source-worker-dies", Story: func(w *World) {
 			migrating(w, "copying")
 			w.RestartWorker(home)
-		}, Want: goesOnSomewhere},
+		}, Want: runsOnEitherNode},
 		{Name: "migrate-target-dies", Story: func(w *World) {
 			migrating(w, "copying")
 			w.killTarget()
-		}, Want: goesOnSomewhere},
+		}, Want: runsOnEitherNode},
 		{Name: "migrate-cancelled", Story: func(w *World) {
 			migrating(w, "copying")
 			w.CancelMigrations()
@@ -57,51 +57,51 @@ func migrationStories() []Scenario {
 	}
 }
 
-// Migrations are the stories of migrations that are told without faults only, or nearly so.
+// Migrations returns the stories of migrations that run without faults, or almost without.
 func Migrations() []Scenario {
 	all := []Scenario{
 		{Name: "migrate-and-back", Story: func(w *World) {
 			up(w)
 			for range 3 {
 				w.Migrate(vm)
-				w.migrated()
-				w.Until(time.Minute, func() bool { return w.tidy() == nil })
+				w.waitForMigrations()
+				w.Until(time.Minute, func() bool { return w.checkMigrationsEnded() == nil })
 			}
 		}, Want: moved(3)},
 		{Name: "migrate-and-restart", Story: func(w *World) {
 			up(w)
 			w.Migrate(vm)
-			w.migrated()
+			w.waitForMigrations()
 			w.Restart(vm)
 		}, Want: restarted},
 		{Name: "migrate-and-power-off", Story: func(w *World) {
 			up(w)
 			w.Migrate(vm)
-			w.migrated()
+			w.waitForMigrations()
 			w.GuestPowersOff(vm)
 		}, Want: restarted},
 		{Name: "migrate-and-delete", Story: func(w *World) {
 			up(w)
 			w.Migrate(vm)
-			w.migrated()
-			w.Until(time.Minute, func() bool { return w.tidy() == nil })
+			w.waitForMigrations()
+			w.Until(time.Minute, func() bool { return w.checkMigrationsEnded() == nil })
 			w.Delete(vm)
 		}, Want: func(w *World) error {
 			if n := len(w.Migrations()); n > 0 {
 				return fmt.Errorf("%d migrations are left of a VM that is gone", n)
 			}
-			return gone(vm)(w)
+			return wantGone(vm)(w)
 		}},
 		{Name: "migrate-and-delete-the-pod", Story: func(w *World) {
 			up(w)
 			w.Migrate(vm)
-			w.migrated()
+			w.waitForMigrations()
 			w.DeletePod(vm, nil)
 		}, Want: restarted},
 		{Name: "migrate-second-asked", Story: func(w *World) {
 			migrating(w, "copying")
 			w.Migrate(vm) // which admission refuses
-			w.MigrateAgain(vm)
+			w.MigratePastAdmission(vm)
 		}, Want: func(w *World) error {
 			if err := settledAfterMoves(w); err != nil {
 				return err
@@ -111,7 +111,7 @@ func Migrations() []Scenario {
 				said[m.Status.Phase]++
 			}
 			if said[kubevirt.MigrationSucceeded] != 1 || said[kubevirt.MigrationFailed] != 1 || w.Moved[key] != 1 {
-				return fmt.Errorf("one was to succeed and one to fail: %v, moved %d times", said, w.Moved[key])
+				return fmt.Errorf("want one success and one failure: %v, moved %d times", said, w.Moved[key])
 			}
 			return nil
 		}},
@@ -119,7 +119,7 @@ func Migrations() []Scenario {
 			up(w)
 			w.cordon(true)
 			w.Migrate(vm)
-			w.migrated()
+			w.waitForMigrations()
 			w.cordon(false)
 		}, Want: unmoved},
 		{Name: "migrate-place-comes", Story: func(w *World) {
@@ -161,13 +161,13 @@ func Migrations() []Scenario {
 			for _, m := range w.Migrations() {
 				w.deleteTarget(string(m.UID))
 			}
-		}, Want: goesOnSomewhere},
+		}, Want: runsOnEitherNode},
 		{Name: "migrate-source-pod-deleted", Story: func(w *World) {
 			migrating(w, "copying")
 			if l := w.Launcher(vm); l != nil {
 				w.deleteByUID(l.podUID)
 			}
-		}, Want: whateverTheStrategyWants},
+		}, Want: runsInAnyDomain},
 		{Name: "migrate-control-worker-dies", Story: func(w *World) {
 			for i, at := range []string{"made", "prepared", "copying", "departed"} {
 				if i == 0 {
@@ -176,12 +176,12 @@ func Migrations() []Scenario {
 				w.reach(at)
 				w.Crash()
 			}
-		}, Want: goesOnSomewhere},
+		}, Want: runsOnEitherNode},
 		{Name: "migrate-held-and-released", Story: func(w *World) {
 			up(w)
 			name := w.Migrate(vm)
 			id := contract.MigrationID(Namespace, name)
-			w.Until(10*time.Second, func() bool { return !w.workflows.closed(id) })
+			w.Until(10*time.Second, func() bool { return !w.workflows.isClosed(id) })
 			w.Control(id, contract.ControlHold, contract.ControlRequest{Reason: "not now"})
 			w.Sleep(10 * time.Minute)
 			if w.Moved[key] > 0 {
@@ -200,7 +200,7 @@ func Migrations() []Scenario {
 	return all
 }
 
-// at are the stories of what may happen at a moment of a migration.
+// at returns the stories of what may happen at a moment of a migration.
 func at(point string) []Scenario {
 	story := func(what string, do func(*World), want func(*World) error) Scenario {
 		return Scenario{Name: "migrate-" + what + "-when-" + point, Story: func(w *World) {
@@ -223,34 +223,36 @@ func at(point string) []Scenario {
 	}
 	return []Scenario{
 		story("cancelled", (*World).CancelMigrations, cancelled),
-		story("vmi-deleted", func(w *World) { w.DeleteInstance(vm) }, whateverTheStrategyWants),
-		story("stopped", func(w *World) { w.SetStrategy(vm, kubevirt.RunStrategyHalted) }, stopped(vm)),
-		story("guest-off", func(w *World) { w.GuestPowersOff(vm) }, whateverTheStrategyWants),
-		story("guest-panics", func(w *World) { w.GuestPanics(vm) }, whateverTheStrategyWants),
-		story("target-killed", (*World).killTarget, whateverTheStrategyWants),
-		story("source-worker-killed", func(w *World) { w.RestartWorker(home) }, goesOnSomewhere),
-		story("target-worker-killed", func(w *World) { w.RestartWorker(away) }, goesOnSomewhere),
-		story("source-cut-off", lost(home, time.Minute), goesOnSomewhere),
-		story("target-cut-off", lost(away, time.Minute), goesOnSomewhere),
-		story("source-cut-off-for-long", lost(home, 15*time.Minute), whateverTheStrategyWants),
-		story("target-cut-off-for-long", lost(away, 15*time.Minute), whateverTheStrategyWants),
-		story("source-fenced", fenced(home), whateverTheStrategyWants),
-		story("target-fenced", fenced(away), whateverTheStrategyWants),
-		story("temporal-lost", (*World).LoseHistory, goesOnSomewhere),
-		story("terminated", func(w *World) { w.Terminate(contract.MigrationID(Namespace, "move-1")) }, goesOnSomewhere),
+		story("vmi-deleted", func(w *World) { w.DeleteInstance(vm) }, runsInAnyDomain),
+		story("stopped", func(w *World) { w.SetStrategy(vm, kubevirt.RunStrategyHalted) }, wantStopped(vm)),
+		story("guest-off", func(w *World) { w.GuestPowersOff(vm) }, runsInAnyDomain),
+		story("guest-panics", func(w *World) { w.GuestPanics(vm) }, runsInAnyDomain),
+		story("target-killed", (*World).killTarget, runsInAnyDomain),
+		story("source-worker-killed", func(w *World) { w.RestartWorker(home) }, runsOnEitherNode),
+		story("target-worker-killed", func(w *World) { w.RestartWorker(away) }, runsOnEitherNode),
+		story("source-cut-off", lost(home, time.Minute), runsOnEitherNode),
+		story("target-cut-off", lost(away, time.Minute), runsOnEitherNode),
+		story("source-cut-off-for-long", lost(home, 15*time.Minute), runsInAnyDomain),
+		story("target-cut-off-for-long", lost(away, 15*time.Minute), runsInAnyDomain),
+		story("source-fenced", fenced(home), runsInAnyDomain),
+		story("target-fenced", fenced(away), runsInAnyDomain),
+		story("temporal-lost", (*World).LoseHistory, runsOnEitherNode),
+		story("terminated", func(w *World) {
+			w.Terminate(contract.MigrationID(Namespace, "move-1"))
+		}, runsOnEitherNode),
 		story("forgotten", func(w *World) {
 			w.Terminate(contract.MigrationID(Namespace, "move-1"))
-			w.forgetMigrations()
+			w.removeMigrations()
 		}, settledAfterMoves),
 		story("all-terminated", func(w *World) {
 			for _, id := range w.workflows.names() {
 				w.Terminate(id)
 			}
-		}, goesOnSomewhere),
+		}, runsOnEitherNode),
 	}
 }
 
-// forceComplete asks for the end of the move, and waits a while for it.
+// forceComplete asks for the end of the migration, and waits a while for it.
 func (w *World) forceComplete() {
 	if w.Moved[key] > 0 {
 		return
@@ -259,8 +261,8 @@ func (w *World) forceComplete() {
 	w.Sleep(20 * time.Second)
 }
 
-// goesOnSomewhere wants the guest to run in the domain that it had, wherever, and the migrations to say where.
-func goesOnSomewhere(w *World) error {
+// runsOnEitherNode wants the guest to run in the same domain on one of the nodes, and the migrations to match.
+func runsOnEitherNode(w *World) error {
 	if err := settledAfterMoves(w); err != nil {
 		return err
 	}
@@ -270,13 +272,13 @@ func goesOnSomewhere(w *World) error {
 			done++
 		}
 	}
-	if done != w.Moved[key] && !w.backInTime() {
-		return fmt.Errorf("the guest was moved %d times, and migrations say: %s", w.Moved[key], w.failures())
+	if done != w.Moved[key] && !w.wasEtcdPutBack() {
+		return fmt.Errorf("the guest was moved %d times, and the migrations are: %s", w.Moved[key], w.failures())
 	}
 	return nil
 }
 
-// cancelled wants the migration to be gone, and the guest to run in the domain that it had.
+// cancelled wants the migration to be gone, and the guest to run in the same domain.
 func cancelled(w *World) error {
 	if n := len(w.Migrations()); n > 0 {
 		return fmt.Errorf("%d migrations are left: %s", n, w.failures())
@@ -284,19 +286,19 @@ func cancelled(w *World) error {
 	return settledAfterMoves(w)
 }
 
-// whateverTheStrategyWants is the VM running, perhaps in another domain.
-func whateverTheStrategyWants(w *World) error {
+// runsInAnyDomain wants the VM to run, perhaps in another domain.
+func runsInAnyDomain(w *World) error {
 	if w.VM(vm) == nil {
-		return gone(vm)(w)
+		return wantGone(vm)(w)
 	}
-	return asDesired(vm)(w)
+	return wantDesired(vm)(w)
 }
 
-// killTarget kills what receives a guest, or has received it.
+// killTarget kills the launcher that receives a guest, or has received it.
 func (w *World) killTarget() {
 	for _, name := range []string{home, away} {
 		h := w.hosts[name]
-		for _, uid := range h.sorted() {
+		for _, uid := range h.podUIDs() {
 			if l := h.pods[uid].launcher; l != nil && !l.dead && l.receives != "" {
 				w.tracef("launcher of %s on %s: killed", l.key(), name)
 				l.kill()
@@ -306,7 +308,7 @@ func (w *World) killTarget() {
 	}
 }
 
-// deleteTarget deletes the pod of a migration's target, deleteByUID any.
+// deleteTarget deletes the pod of a migration's target.
 func (w *World) deleteTarget(migration string) {
 	for _, p := range kube.List[corev1.Pod](w.Kube, Namespace) {
 		if p.Labels[contract.LabelMigration] == migration {

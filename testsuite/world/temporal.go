@@ -13,10 +13,10 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// temporalClient answers what crdwatch asks. Everything else is not there.
+// temporalClient implements the calls that crdwatch makes, and no other.
 type temporalClient struct {
 	client.Client
 	world *World
@@ -48,7 +48,7 @@ func (c temporalClient) CountWorkflow(
 	return out, nil
 }
 
-// QueryWorkflowWithOptions answers with the fencing token.
+// QueryWorkflowWithOptions returns the fencing token.
 func (c temporalClient) QueryWorkflowWithOptions(
 	_ context.Context, in *client.QueryWorkflowWithOptionsRequest,
 ) (*client.QueryWorkflowWithOptionsResponse, error) {
@@ -60,7 +60,8 @@ func (c temporalClient) QueryWorkflowWithOptions(
 	return &client.QueryWorkflowWithOptionsResponse{QueryResult: client.NewValue(payloads)}, err
 }
 
-// NewWithStartWorkflowOperation says nothing: the fencing token's workflow is there as soon as it has a value.
+// NewWithStartWorkflowOperation returns nothing: the workflow of the fencing token exists as soon as the token has a
+// value.
 func (temporalClient) NewWithStartWorkflowOperation(
 	client.StartWorkflowOptions, any, ...any,
 ) client.WithStartWorkflowOperation {
@@ -79,13 +80,13 @@ func (c temporalClient) UpdateWithStartWorkflow(
 	return advanced{}, nil
 }
 
-// advanced is the answer to an advance that is done.
+// advanced is the handle of an Update that has advanced the token.
 type advanced struct{ client.WorkflowUpdateHandle }
 
-// Get says so.
+// Get returns nil.
 func (advanced) Get(context.Context, any) error { return nil }
 
-// DescribeWorkflowExecution tells of one that runs or has run.
+// DescribeWorkflowExecution describes a workflow that runs or has run.
 func (c temporalClient) DescribeWorkflowExecution(
 	_ context.Context, id, _ string,
 ) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
@@ -96,9 +97,9 @@ func (c temporalClient) DescribeWorkflowExecution(
 	if r == nil {
 		return nil, serviceerror.NewNotFound("no workflow " + id)
 	}
-	told := info(id, r)
-	told.Status = status
-	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: told}, nil
+	described := info(id, r)
+	described.Status = status
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: described}, nil
 }
 
 func info(id string, r *run) *workflowpb.WorkflowExecutionInfo {

@@ -16,18 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	virtadmission "github.com/virtflow/virtflow/api/admission"
-	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/crdwatch/delivery"
 	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// users is everybody who writes through the API server's admission.
+// users sends what users write through the API server's admission.
 type users struct {
 	webhooks map[string]*admission.Webhook
 }
 
-// configuration is the cluster's.
+// configuration returns the cluster's KubeVirt configuration.
 func (w *World) configuration() defaults.Cluster {
 	strategy := kubevirt.VMRolloutStrategyStage
 	if w.LiveUpdate {
@@ -106,7 +106,7 @@ func resourceOf(webhook string) string {
 	}
 }
 
-// Machine is the manifest of a VM as a user writes it.
+// Machine returns the manifest of a VM as a user writes it.
 func Machine(name string, strategy kubevirt.VirtualMachineRunStrategy) *kubevirt.VirtualMachine {
 	memory := resource.MustParse("128Mi")
 	return &kubevirt.VirtualMachine{
@@ -141,7 +141,7 @@ func instanceSpec(memory resource.Quantity) kubevirt.VirtualMachineInstanceSpec 
 	}
 }
 
-// Create makes a VM.
+// Create creates a VM.
 func (w *World) Create(vm *kubevirt.VirtualMachine) {
 	w.tracef("user: create VM %s (%s)", vm.Name, *vm.Spec.RunStrategy)
 	admitted := &kubevirt.VirtualMachine{}
@@ -152,7 +152,7 @@ func (w *World) Create(vm *kubevirt.VirtualMachine) {
 	w.userError(err)
 }
 
-// CreateInstance makes a VMI without a VM.
+// CreateInstance creates a VMI without a VM.
 func (w *World) CreateInstance(name string) {
 	w.tracef("user: create VMI %s", name)
 	vmi := &kubevirt.VirtualMachineInstance{
@@ -186,13 +186,13 @@ func (w *World) Edit(name string, change func(*kubevirt.VirtualMachine)) {
 	w.userError(err)
 }
 
-// SetStrategy changes the run strategy: starts and stops of VMs that are Always or Halted are this.
+// SetStrategy changes the run strategy, which starts and stops VMs that are Always or Halted.
 func (w *World) SetStrategy(name string, s kubevirt.VirtualMachineRunStrategy) {
 	w.tracef("user: VM %s: run strategy %s", name, s)
 	w.Edit(name, func(vm *kubevirt.VirtualMachine) { vm.Spec.RunStrategy = &s })
 }
 
-// Request adds state change requests, as virtctl start, stop and restart do; "Stop" names the present instance.
+// Request adds state change requests, as virtctl start, stop and restart do. A stop names the present instance.
 func (w *World) Request(name string, actions ...kubevirt.StateChangeRequestAction) {
 	w.tracef("user: VM %s: request %v", name, actions)
 	var requests []kubevirt.VirtualMachineStateChangeRequest
@@ -201,7 +201,7 @@ func (w *World) Request(name string, actions ...kubevirt.StateChangeRequestActio
 		if a == kubevirt.StopRequest {
 			vmi := w.VMI(name)
 			if vmi == nil {
-				return // the API server refuses to stop what is not there
+				return // the API server refuses to stop an absent instance
 			}
 			uid := vmi.UID
 			r.UID = &uid
@@ -214,10 +214,10 @@ func (w *World) Request(name string, actions ...kubevirt.StateChangeRequestActio
 	w.userError(err)
 }
 
-// Restart asks for a restart.
+// Restart requests a restart.
 func (w *World) Restart(name string) { w.Request(name, kubevirt.StopRequest, kubevirt.StartRequest) }
 
-// CreateSet makes a replica set.
+// CreateSet creates a replica set.
 func (w *World) CreateSet(name string, replicas int32) {
 	w.tracef("user: create replica set %s of %d", name, replicas)
 	labels := map[string]string{"set": name}
@@ -239,7 +239,7 @@ func (w *World) CreateSet(name string, replicas int32) {
 	w.userError(err)
 }
 
-// Scale sets how many replicas there shall be, past the webhooks, as the scale subresource does.
+// Scale sets the number of replicas past the webhooks, as the scale subresource does.
 func (w *World) Scale(name string, replicas int32) {
 	w.tracef("user: scale %s to %d", name, replicas)
 	_, err := kube.Edit(w.Kube, Namespace, name, "", func(set *kubevirt.VirtualMachineInstanceReplicaSet) {
@@ -254,7 +254,7 @@ func (w *World) DeleteSet(name string) {
 	w.userError(kube.Remove[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace, name, nil))
 }
 
-// Set is the object, or nil.
+// Set returns the replica set, or nil.
 func (w *World) Set(name string) *kubevirt.VirtualMachineInstanceReplicaSet {
 	return kube.Get[kubevirt.VirtualMachineInstanceReplicaSet](w.Kube, Namespace, name)
 }
@@ -266,21 +266,20 @@ func (w *World) Control(workflow, control string, request contract.ControlReques
 	}
 	w.tracef("user: %s: %s", workflow, control)
 	w.released = w.released || control == contract.ControlRelease
-	w.send(&crdwatch.Delivery{Workflow: workflow, Signal: control, Kind: "control", Payload: request})
+	w.send(&delivery.Delivery{Workflow: workflow, Signal: control, Kind: "control", Payload: request})
 }
 
-// Delete deletes a VM; DeleteInstance a VMI; DeletePod the launcher pod of a VMI, with a grace period where that is not
-// nil.
+// Delete deletes a VM.
 func (w *World) Delete(name string) {
 	w.tracef("user: delete VM %s", name)
 	w.userError(kube.Remove[kubevirt.VirtualMachine](w.Kube, Namespace, name, nil))
 }
 
-// DeleteOrphaning deletes a VM and orphans its instance. The garbage collector has done its part before anybody hears
-// of it.
+// DeleteOrphaning deletes a VM and orphans its instance. The garbage collector removes the owner references before
+// crdwatch observes the deletion.
 func (w *World) DeleteOrphaning(name string) {
 	w.tracef("user: delete VM %s --cascade=orphan", name)
-	w.orphan("controllerrevisions/")
+	w.noteOrphans("controllerrevisions/")
 	w.userError(kube.Orphan[kubevirt.VirtualMachine](w.Kube, Namespace, name))
 }
 
@@ -288,6 +287,16 @@ func (w *World) DeleteOrphaning(name string) {
 func (w *World) DeleteInstance(name string) {
 	w.tracef("user: delete VMI %s", name)
 	w.userError(kube.Remove[kubevirt.VirtualMachineInstance](w.Kube, Namespace, name, nil))
+}
+
+// Force sets a VMI's grace period to zero, as virtctl stop --force --grace-period 0 does.
+func (w *World) Force(name string) {
+	w.tracef("user: VMI %s: grace period 0", name)
+	_, err := kube.Edit(w.Kube, Namespace, name, "", func(vmi *kubevirt.VirtualMachineInstance) {
+		none := int64(0)
+		vmi.Spec.TerminationGracePeriodSeconds = &none
+	})
+	w.userError(err)
 }
 
 // DeletePod deletes the launcher pod of a VMI, with a grace period in seconds where that is not nil.
@@ -300,7 +309,7 @@ func (w *World) DeletePod(name string, grace *int64) {
 	w.userError(kube.Remove[corev1.Pod](w.Kube, Namespace, pod.Name, grace))
 }
 
-// userError notes what a user was told; it is part of the story.
+// userError records the error that a user got; it is part of the story.
 func (w *World) userError(err error) {
 	if err != nil {
 		w.tracef("user: refused: %v", err)
@@ -308,17 +317,17 @@ func (w *World) userError(err error) {
 	w.requested()
 }
 
-// VM is the object, or nil.
+// VM returns the VM, or nil.
 func (w *World) VM(name string) *kubevirt.VirtualMachine {
 	return kube.Get[kubevirt.VirtualMachine](w.Kube, Namespace, name)
 }
 
-// VMI is the object, or nil.
+// VMI returns the VMI, or nil.
 func (w *World) VMI(name string) *kubevirt.VirtualMachineInstance {
 	return kube.Get[kubevirt.VirtualMachineInstance](w.Kube, Namespace, name)
 }
 
-// Pod is the newest launcher pod of a VMI, or nil.
+// Pod returns the newest launcher pod of a VMI, or nil.
 func (w *World) Pod(name string) *corev1.Pod {
 	var found *corev1.Pod
 	for _, p := range kube.List[corev1.Pod](w.Kube, Namespace) {
@@ -330,7 +339,7 @@ func (w *World) Pod(name string) *corev1.Pod {
 	return found
 }
 
-// Launcher is the one whose domain runs, or nil.
+// Launcher returns the launcher whose domain runs, or nil.
 func (w *World) Launcher(name string) *launcher {
 	for _, l := range w.domains {
 		if l.key() == Namespace+"/"+name {

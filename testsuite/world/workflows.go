@@ -12,48 +12,48 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/crdwatch"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/crdwatch/delivery"
 )
 
-// run is one entity's or transition's present run.
+// run is the present run of an entity or a transition.
 type run struct {
 	kind string
-	// open: its code runs and takes signals. Between two runs of a chain it is not.
+	// open: its code runs and receives signals. It is false between two runs of a chain.
 	open bool
 	// attributes are its search attributes (keywords).
 	attributes map[string]string
 	began      time.Time
 	deadline   time.Time // of a transition
-	// updates are the Updates that the present run has got, by ID.
+	// updates are the Updates that the present run has received, by ID.
 	updates map[string]*update
-	// input is what the present run was started with, and settled the state of an entity that was settled when it was
-	// last copied.
+	// input has the present run's input; settled is the entity's state when it was last copied in a
+	// settled state.
 	input   any
 	settled []byte
 	// parent is the ID of the entity that opened a transition.
 	parent string
 }
 
-// workflows starts entities by signal, as Temporal's SignalWithStart does, and knows which run.
+// workflows starts entities by signal, as Temporal's SignalWithStart does, and knows which workflows run.
 type workflows struct {
 	world *World
 	runs  map[string]*run
-	// ended are the last runs of those that do not run any more: Temporal remembers them.
+	// ended has the last runs of workflows that are closed, as Temporal does.
 	ended map[string]*run
-	// starting are deliveries that wait for their workflow to be started.
-	starting map[string][]*crdwatch.Delivery
-	// restarting are workflows that are to go on from a copy.
+	// starting has deliveries that wait until their workflow has started.
+	starting map[string][]*delivery.Delivery
+	// restarting has workflows that continue from a copy.
 	restarting map[string]bool
-	// taken counts the signals that the workflows' channels have taken, by workflow and signal.
+	// taken counts the signals that the workflows' channels have received, by workflow and signal.
 	taken map[string]int
-	// token is the fencing token that Temporal keeps; zero: there is none.
+	// token is the fencing token in Temporal; zero: there is none.
 	token contract.FencingToken
 }
 
 const signalStart = "start"
 
-// root is the workflow that everything else is a child of. Script runs in it.
+// root is the workflow that is the parent of all others. The script runs in it.
 func (w *World) root(ctx workflow.Context) error {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		requests := workflow.GetSignalChannel(ctx, signalStart)
@@ -68,7 +68,7 @@ func (w *World) root(ctx workflow.Context) error {
 	return nil
 }
 
-// begin starts one entity and hands it what waits for it.
+// begin starts one entity and delivers what waits for it.
 func (f *workflows) begin(ctx workflow.Context, id string) {
 	waiting := f.starting[id]
 	delete(f.starting, id)
@@ -76,7 +76,7 @@ func (f *workflows) begin(ctx workflow.Context, id string) {
 	delete(f.restarting, id)
 	switch {
 	case restarting:
-	case len(waiting) > 0 && f.closed(id):
+	case len(waiting) > 0 && f.isClosed(id):
 		start := waiting[0].Start
 		f.runs[id] = &run{kind: start.Type, attributes: start.Search, began: workflow.Now(ctx), input: start.Input}
 	default:
@@ -93,8 +93,8 @@ func (f *workflows) begin(ctx workflow.Context, id string) {
 		f.world.breakf("workflow %s could not be started: %v", id, err)
 		return
 	}
-	if r.parent != "" { // the test environment has nobody else who would tell its entity how it closes
-		f.world.send(&crdwatch.Delivery{Workflow: id, Signal: contract.SignalDetached})
+	if r.parent != "" { // the test environment does not notify its entity of its end
+		f.world.send(&delivery.Delivery{Workflow: id, Signal: contract.SignalDetached})
 	}
 	for _, d := range waiting {
 		f.world.send(d)
@@ -113,15 +113,15 @@ func (f *workflows) begin(ctx workflow.Context, id string) {
 	})
 }
 
-func (f *workflows) closed(id string) bool { return f.runs[id] == nil }
+func (f *workflows) isClosed(id string) bool { return f.runs[id] == nil }
 
-// deliver signals a workflow, starting it where the delivery says so. It returns false when the workflow is between two
-// runs.
-func (f *workflows) deliver(d *crdwatch.Delivery) bool {
+// deliver signals a workflow, and starts it if the delivery asks for that; it reports whether the workflow was not
+// between two runs.
+func (f *workflows) deliver(d *delivery.Delivery) bool {
 	r := f.runs[d.Workflow]
 	switch {
 	case r == nil && d.Start == nil && len(f.starting[d.Workflow]) == 0:
-		return true // nobody is there to hear it
+		return true // no workflow receives it
 	case r == nil:
 		f.starting[d.Workflow] = append(f.starting[d.Workflow], d)
 		f.world.env.SignalWorkflow(signalStart, d.Workflow)
@@ -132,7 +132,7 @@ func (f *workflows) deliver(d *crdwatch.Delivery) bool {
 	return f.world.env.SignalWorkflowByID(d.Workflow, d.Signal, d.Payload) == nil
 }
 
-// names are all that run, sorted.
+// names returns the IDs of all workflows that run, sorted.
 func (f *workflows) names() []string {
 	var out []string
 	for id := range f.runs {
@@ -142,7 +142,7 @@ func (f *workflows) names() []string {
 	return out
 }
 
-// kinds are the types of all that run, sorted.
+// kinds returns the types of all workflows that run, sorted.
 func (f *workflows) kinds() []string {
 	var out []string
 	for _, r := range f.runs {
@@ -152,7 +152,7 @@ func (f *workflows) kinds() []string {
 	return slices.Compact(out)
 }
 
-// intercept is how workflows reach the world.
+// intercept gives workflows access to the world.
 type intercept struct {
 	interceptor.WorkerInterceptorBase
 	world *World
@@ -193,7 +193,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		case contract.ReplicateInput:
 			r.deadline = t.Deadline
 		}
-		if r.deadline.IsZero() && r.kind != contract.WorkflowDrain { // which waits for as long as it is wanted
+		if r.deadline.IsZero() && r.kind != contract.WorkflowDrain { // a drain waits as long as it is wanted
 			w.breakf("transition %s has no deadline", id)
 		}
 		w.tracef("%s: began", id)
@@ -212,14 +212,14 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 		w.tracef("%s: ended: %v", id, err)
 		var app *temporal.ApplicationError
 		if err != nil && !temporal.IsCanceledError(err) && !errors.As(err, &app) && !w.ending {
-			w.breakf("transition %s failed in a way that nobody can read: %v", id, err)
+			w.breakf("transition %s failed with an error that is not for users: %v", id, err)
 		}
 		delete(w.workflows.runs, id)
 	}
 	return out, err
 }
 
-// ValidateUpdate is where an Update arrives.
+// ValidateUpdate receives an Update.
 func (i *inbound) ValidateUpdate(ctx workflow.Context, in *interceptor.UpdateInput) error {
 	if r := i.world.workflows.runs[workflow.GetInfo(ctx).WorkflowExecution.ID]; r != nil {
 		if u := r.updates[workflow.GetCurrentUpdateInfo(ctx).ID]; u != nil {
@@ -229,7 +229,7 @@ func (i *inbound) ValidateUpdate(ctx workflow.Context, in *interceptor.UpdateInp
 	return i.Next.ValidateUpdate(ctx, in)
 }
 
-// ExecuteUpdate makes the history longer.
+// ExecuteUpdate adds to the history's length.
 func (i *inbound) ExecuteUpdate(ctx workflow.Context, in *interceptor.UpdateInput) (any, error) {
 	i.world.age(workflow.GetInfo(ctx))
 	return i.Next.ExecuteUpdate(ctx, in)
@@ -252,7 +252,7 @@ type outbound struct {
 	world *World
 }
 
-// GetInfo has the parent of a transition, whoever has started it again.
+// GetInfo returns the parent of a transition, also where the test has started it again.
 func (o *outbound) GetInfo(ctx workflow.Context) *workflow.Info {
 	info := o.Next.GetInfo(ctx)
 	if r := o.world.workflows.runs[info.WorkflowExecution.ID]; r != nil && r.parent != "" &&
@@ -264,7 +264,7 @@ func (o *outbound) GetInfo(ctx workflow.Context) *workflow.Info {
 	return info
 }
 
-// GetCurrentUpdateInfo has the ID that the user gave.
+// GetCurrentUpdateInfo returns the ID that the user gave.
 func (o *outbound) GetCurrentUpdateInfo(ctx workflow.Context) *workflow.UpdateInfo {
 	u := o.Next.GetCurrentUpdateInfo(ctx)
 	id, _, _ := strings.Cut(u.ID, "#")
@@ -282,13 +282,13 @@ func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, name string, args 
 // mostTries bounds the wait for a workflow that is between two runs.
 const mostTries = 100
 
-// SignalExternalWorkflow waits for a workflow that is between two runs, as Temporal does: the test environment has
-// nobody there to hear it.
+// SignalExternalWorkflow waits for a workflow that is between two runs, as Temporal does: the test environment has no
+// workflow then that would receive the signal.
 func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, run, signal string, arg any) workflow.Future {
-	if wait, again := o.world.delivery.between(signal); again {
+	if wait, again := o.world.delivery.repeatOf(signal); again {
 		o.world.after(wait, func() {
-			if !o.world.workflows.closed(id) {
-				o.world.send(&crdwatch.Delivery{Workflow: id, Signal: signal, Payload: arg})
+			if !o.world.workflows.isClosed(id) {
+				o.world.send(&delivery.Delivery{Workflow: id, Signal: signal, Payload: arg})
 			}
 		})
 	}
@@ -304,7 +304,7 @@ func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, run, signal 
 				return
 			}
 		}
-		if between() { // it has ended, and nobody has noticed yet
+		if between() { // it has ended, which the world has not processed yet
 			result.SetError(&temporal.UnknownExternalWorkflowExecutionError{})
 			return
 		}
@@ -313,12 +313,12 @@ func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, id, run, signal 
 	return future
 }
 
-// SignalWorkflow is how a workflow's activity reaches another workflow.
+// SignalWorkflow lets an activity signal another workflow.
 func (w *World) SignalWorkflow(_ context.Context, id, _, signal string, payload any) error {
-	if w.workflows.closed(id) {
+	if w.workflows.isClosed(id) {
 		return serviceerror.NewNotFound("workflow execution already completed")
 	}
-	w.send(&crdwatch.Delivery{Workflow: id, Signal: signal, Payload: payload})
+	w.send(&delivery.Delivery{Workflow: id, Signal: signal, Payload: payload})
 	return nil
 }
 

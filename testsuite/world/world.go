@@ -22,55 +22,58 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/node"
-	"github.com/virtflow/virtflow/crdwatch"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/crdwatch/delivery"
 	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/testsuite/kube"
 	"github.com/virtflow/virtflow/workers/control"
 	nodeworker "github.com/virtflow/virtflow/workers/node"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
 	systemNamespace = "virtflow"
-	// Namespace is where users of a world have their machines.
+	// Namespace has the machines of users.
 	Namespace = "default"
 )
 
-// Options of a world.
+// Options configure a world.
 type Options struct {
 	Fault *Fault
-	// Clean is how long the story takes without a fault; 0: that is not compared.
+	// Clean is the duration of the story without a fault; 0: it is not compared.
 	Clean time.Duration
 	Chaos Chaos
-	// AlwaysAnew makes every entity continue as new whenever it is settled, instead of after some hundreds of events.
-	AlwaysAnew bool
-	// Guests by "namespace/name", and how long their containers take to be up (0: 600 ms).
+	// AlwaysContinueAsNew makes every entity continue as new whenever it is settled, instead of after some hundreds of
+	// events.
+	AlwaysContinueAsNew bool
+	// Guests are by "namespace/name". PodUp is how long their containers take to start (0: 600 ms).
 	Guests map[string]Guest
 	PodUp  map[string]time.Duration
-	// NoImage says that the image of launchers cannot be pulled.
+	// NoImage: the launchers' image cannot be pulled.
 	NoImage bool
-	// NoTap is why node workers cannot prepare a pod's network; "": they can.
+	// NoSecret: a Secret that pods mount does not exist.
+	NoSecret bool
+	// NoTap is the error with which node workers fail to prepare a pod's network; "": they succeed.
 	NoTap string
-	// LiveUpdate says that running instances follow their VM's template, as KubeVirt's default is.
+	// LiveUpdate: running instances follow their VM's template, which is KubeVirt's default.
 	LiveUpdate bool
-	// Updates is how guests come to launchers of a release; zero: by migrations.
+	// Updates is how guests get to launchers of a release; zero: by migrations.
 	Updates settings.WorkloadUpdates
 }
 
-// World is one cluster with its control plane, for one story. It is not safe for concurrent use: everything happens on
-// the loop of the test environment.
+// World is one cluster with its control plane, for one story. It is not safe for concurrent use: everything runs on the
+// loop of the test environment.
 type World struct {
-	// cdi is what fills DataVolumes.
+	// cdi fills DataVolumes.
 	cdi importer
 	Options
 	Kube   *kube.Server
 	Broken []string // invariants that did not hold
-	// Started counts domains that booted, by "namespace/name", and Moved those that went on at a migration's target.
+	// Started counts domains that booted, by "namespace/name", and Moved those that resumed at a migration's target.
 	Started, Moved map[string]int
-	orphans        map[string]bool // what a user has taken from its VM and left there, by name as in kube.Server.Names
-	// Pressed counts reset buttons and requests to reboot, and Frozen how often guests were, by "namespace/name".
+	orphans        map[string]bool // objects that a user has orphaned, by name as in kube.Server.Names
+	// Pressed counts resets and reboots, and Frozen freezes of the guest, by "namespace/name".
 	Pressed, Frozen map[string]int
 
 	env        *testsuite.TestWorkflowEnvironment
@@ -79,34 +82,34 @@ type World struct {
 	log        zerolog.Logger
 	activities *activities
 	workflows  *workflows
-	delivery   *delivery
+	delivery   *deliveries
 	users      *users
 
 	fault      *Fault
 	faultSince time.Time
 	faultHit   int
-	away       time.Duration // for how long the fault has kept the engine from answering
+	away       time.Duration // how long the fault has kept the engine from answering
 	took       time.Duration
 	healed     bool
 
 	missing              absence
 	hosts                map[string]*host
 	domains              []*launcher
-	victim               string // the key of the guest that a story has let panic
+	victim               string // the key of the instance that a story has chosen
 	orders               []*Order
 	accepted             map[*Order]bool
 	effects              map[string]effects // by the ID of a request
-	sizes                map[string]string  // of claims, as launchers were told, by guest
+	sizes                map[string]string  // of PVCs, as launchers were notified of, by guest
 	updates              int
 	requests, migrations int
-	ghosts               map[string]string // guests that may still run on a node that was lost, by key
+	possiblyRunning      map[string]string // guests that may still run on a lost node, by key
 	control              int               // epoch of the control worker
-	image                string            // that new launchers get
-	acting               bool              // a request of virtflow's is being answered
-	// released says that somebody has released what was held.
+	image                string            // of new launchers
+	acting               bool              // a request of virtflow is being answered
+	// released: a user has released the hold.
 	released bool
 	copies   []backup      // of Temporal's database, at each call of an activity
-	etcd     kube.Snapshot // of when somebody last asked for something
+	etcd     kube.Snapshot // of the time of the last request of a user
 
 	moments   time.Duration
 	ctx       workflow.Context
@@ -117,7 +120,7 @@ type World struct {
 	trace     []string
 }
 
-// New makes a world with two nodes.
+// New returns a world with two nodes.
 func New(o Options) (*World, error) {
 	w := &World{
 		Options: o, fault: o.Fault, Started: map[string]int{}, Moved: map[string]int{}, Pressed: map[string]int{},
@@ -125,8 +128,9 @@ func New(o Options) (*World, error) {
 		orphans:  map[string]bool{},
 		accepted: map[*Order]bool{}, effects: map[string]effects{},
 		sizes: map[string]string{}, hosts: map[string]*host{},
-		ghosts: map[string]string{}, missing: absence{}, log: zerolog.Nop(), image: "localhost/virtflow/launcher:dev",
-		env: environment.New(func(s *testsuite.WorkflowTestSuite) { s.SetLogger(silent{}) }),
+		possiblyRunning: map[string]string{}, missing: absence{}, log: zerolog.Nop(),
+		image: "localhost/virtflow/launcher:dev",
+		env:   environment.New(func(s *testsuite.WorkflowTestSuite) { s.SetLogger(silent{}) }),
 	}
 	w.env.SetStartTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	w.env.SetDetachedChildWait(false)
@@ -140,8 +144,8 @@ func New(o Options) (*World, error) {
 	}
 	w.activities = newActivities(w)
 	w.workflows = &workflows{world: w, runs: map[string]*run{}, ended: map[string]*run{},
-		starting: map[string][]*crdwatch.Delivery{}, restarting: map[string]bool{}, taken: map[string]int{}}
-	if w.delivery, err = newDelivery(w, o.Chaos); err != nil {
+		starting: map[string][]*delivery.Delivery{}, restarting: map[string]bool{}, taken: map[string]int{}}
+	if w.delivery, err = newDeliveries(w, o.Chaos); err != nil {
 		return nil, err
 	}
 	if w.users, err = newUsers(w); err != nil {
@@ -159,7 +163,7 @@ func New(o Options) (*World, error) {
 	return w, nil
 }
 
-// newProcess is a control worker that has just started: it remembers nothing.
+// newProcess replaces the control worker by one that has just started and remembers nothing.
 func (w *World) newProcess() error {
 	a, err := cluster.New(cluster.Options{
 		Kubernetes: w.kubernetes, KubeVirt: w.kubevirt, LauncherImage: w.image, Log: w.log,
@@ -175,11 +179,11 @@ func (w *World) newProcess() error {
 	}
 	control.RegisterActivities(w.activities, a)
 	control.RegisterSignals(w.activities, w)
-	nodeworker.RegisterActivities(w.activities, &node.Activities{}) // for their names and inputs: the nodes are played
+	nodeworker.RegisterActivities(w.activities, &node.Activities{}) // for their names and inputs
 	return nil
 }
 
-// Crash kills the control worker: what it has in hand is lost, and another one goes on.
+// Crash kills the control worker: its attempts are lost, and another worker continues.
 func (w *World) Crash() {
 	w.tracef("control worker: killed")
 	w.control++
@@ -188,13 +192,13 @@ func (w *World) Crash() {
 	}
 }
 
-// process is whoever makes an attempt.
+// process is the worker process that makes an attempt.
 type process struct {
 	epoch   func() int
 	started int
 }
 
-func (p process) died() bool { return p.epoch() != p.started }
+func (p process) hasDied() bool { return p.epoch() != p.started }
 
 func (w *World) process(queue string) process {
 	epoch := func() int { return w.control }
@@ -205,11 +209,12 @@ func (w *World) process(queue string) process {
 	return process{epoch: epoch, started: epoch()}
 }
 
-// Run tells a story: it runs in virtual time, and everything else beside it. Afterwards Broken says what did not hold.
+// Run plays a story in virtual time, together with everything else. Afterwards Broken has the invariants that did not
+// hold.
 func (w *World) Run(story func(*World)) {
 	w.story = story
 	w.env.RegisterWorkflowWithOptions(w.root, workflow.RegisterOptions{Name: "root"})
-	// Of a workflow that has closed, or was never there, Temporal says so.
+	// Temporal returns this error for a workflow that has closed or never existed.
 	unknown := &temporal.UnknownExternalWorkflowExecutionError{}
 	w.env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
 		Return(unknown).Maybe()
@@ -222,10 +227,10 @@ func (w *World) Run(story func(*World)) {
 	}
 }
 
-// script is what the root workflow runs.
+// script runs in the root workflow.
 func (w *World) script() {
 	w.began = w.Now()
-	w.delivery.lead()
+	w.delivery.startLeading()
 	w.addHost("node1")
 	w.addHost("node2")
 	w.every(time.Minute, w.sample)
@@ -236,7 +241,7 @@ func (w *World) script() {
 	w.workflows.closeAll()
 }
 
-// changed is told of every change in Kubernetes.
+// changed handles every change in Kubernetes.
 func (w *World) changed(c kube.Change) {
 	if c.Resource != "events" {
 		w.tracef("kubernetes: %s %s %s/%s", c.Type, c.Resource, c.Namespace, c.Name)
@@ -270,29 +275,29 @@ func (w *World) changed(c kube.Change) {
 	}
 }
 
-// launcherOf finds the launcher of a pod, wherever it runs.
+// launcherOf finds the launcher of a pod on any node.
 func (w *World) launcherOf(podUID string) *launcher {
 	for _, h := range w.hosts {
-		if box := h.pods[podUID]; box != nil && h.polls() {
+		if box := h.pods[podUID]; box != nil && h.isPolling() {
 			return box.launcher
 		}
 	}
 	return nil
 }
 
-// Now is the virtual time.
+// Now returns the virtual time.
 func (w *World) Now() time.Time { return w.env.Now() }
 
-// after does something later. No two things happen at the same moment: what was asked for first happens first.
+// after calls f later. No two calls have the same time: the one that was registered first comes first.
 func (w *World) after(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f, w.distinct(d)) }
 
-// distinct lengthens d by a few nanoseconds that nothing else is lengthened by.
+// distinct lengthens d by a number of nanoseconds that it uses only once.
 func (w *World) distinct(d time.Duration) time.Duration {
 	w.moments++
 	return d + w.moments
 }
 
-// every does something again and again until the story ends.
+// every calls f periodically until the story ends.
 func (w *World) every(d time.Duration, f func()) {
 	w.after(d, func() {
 		if !w.ending {
@@ -309,7 +314,7 @@ func (w *World) Sleep(d time.Duration) {
 	}
 }
 
-// Until lets virtual time pass until a condition holds, at most for limit; it reports whether it does.
+// Until lets virtual time pass until a condition holds, at most for limit, and reports whether it does.
 func (w *World) Until(limit time.Duration, holds func() bool) bool {
 	end := w.Now().Add(limit)
 	step := 100 * time.Millisecond
@@ -325,7 +330,7 @@ func (w *World) Until(limit time.Duration, holds func() bool) bool {
 	}
 }
 
-// tracef writes down what happened when.
+// tracef adds a line to the trace.
 func (w *World) tracef(format string, args ...any) {
 	if len(w.trace) > 20000 {
 		return
@@ -333,29 +338,29 @@ func (w *World) tracef(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf("%9.3f ", w.Now().Sub(w.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// Trace is everything that happened, line by line.
+// Trace returns the trace, one event a line.
 func (w *World) Trace() string { return strings.Join(w.trace, "\n") }
 
-// Hits is how often the fault has struck.
+// Hits returns how often the fault has struck.
 func (w *World) Hits() int { return w.faultHit }
 
-// Activities are the names of all that the workers register, sorted.
+// Activities returns the names of all activities that the workers register, sorted.
 func (w *World) Activities() []string { return slices.Sorted(maps.Keys(w.activities.functions)) }
 
-// Invocations are the logical activity calls so far.
+// Invocations returns the logical activity calls so far.
 func (w *World) Invocations() []Invocation { return w.activities.invocations }
 
 // age makes a run look old, so that it continues as new whenever it is settled. The test environment gives children no
-// history length, and has no way to set one. Nor does it go on with a transition that continues as new, as drains do.
+// history length, and has no way to set one. It also does not support a transition that continues as new, as drains do.
 func (w *World) age(info *workflow.Info) {
-	if !w.AlwaysAnew || isTransition(info.WorkflowType.Name) {
+	if !w.AlwaysContinueAsNew || isTransition(info.WorkflowType.Name) {
 		return
 	}
 	f := reflect.ValueOf(info).Elem().FieldByName("currentHistoryLength")
-	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().SetInt(1000) //nolint:gosec // the only way to it
+	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().SetInt(1000) // the only way to it
 }
 
-// silent is a logger that says nothing.
+// silent is a logger that discards everything.
 type silent struct{}
 
 func (silent) Debug(string, ...any) {}

@@ -6,5 +6,5 @@
 //	register.go       which workflows and activities it runs
 //	namespace.go      what has to be registered in Temporal
 //	registration.go   looking whether it still is, for as long as the process runs
-//	condition.go      what an administrator sees of it: the condition Available of the KubeVirt object
+//	status.go         what an administrator sees of it: the status of the KubeVirt object
 package control

@@ -25,12 +25,12 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/contract"
 	crdkube "github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // frontend answers as Temporal's does about namespaces, search attributes and polls, and has no tasks.
@@ -169,9 +169,9 @@ func (f *frontend) serve(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-// TestAControlWorkerHeals: it polls again, and says so, whatever became of Temporal: not there yet, an empty database,
-// search attributes that are gone, no answers for a while.
-func TestAControlWorkerHeals(t *testing.T) {
+// TestControlWorkerRecovers: it polls again, and says so, whatever became of Temporal: not there yet, an empty
+// database, search attributes that are gone, no answers for a while.
+func TestControlWorkerRecovers(t *testing.T) {
 	f := &frontend{}
 	k := kube.New(kube.Options{Namespaces: []string{"virtflow"}})
 	_, err := kube.Put(k, &kubevirt.KubeVirt{
@@ -191,7 +191,8 @@ func TestAControlWorkerHeals(t *testing.T) {
 	require.NoError(t, watcher.WaitForSync(ctx))
 	p := &process.Process{Log: zerolog.Nop(), Registry: prometheus.NewRegistry(), Health: process.NewHealth()}
 	o := Options{
-		Temporal: temporalclient.Options{Address: f.serve(t), Namespace: contract.Namespace}, MaxConcurrent: 4,
+		Temporal:        temporalclient.Options{Address: f.serve(t), Namespace: contract.Namespace, Plaintext: true},
+		MaxConcurrent:   4,
 		CachedWorkflows: 16,
 		interval:        50 * time.Millisecond,
 	}
@@ -233,8 +234,8 @@ func TestAControlWorkerHeals(t *testing.T) {
 	require.Equal(t, 2.0, metric(t, p.Registry, "virtflow_temporal_polling"), "both task queues")
 }
 
-// TestAControlWorkerThatNeverReachedTemporalIsNotReady: a roll-out with a wrong address stops at its first pod.
-func TestAControlWorkerThatNeverReachedTemporalIsNotReady(t *testing.T) {
+// TestNotReadyBeforeTemporalIsReached: a roll-out with a wrong address stops at its first pod.
+func TestNotReadyBeforeTemporalIsReached(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
@@ -244,7 +245,8 @@ func TestAControlWorkerThatNeverReachedTemporalIsNotReady(t *testing.T) {
 	defer func() { cancel(); <-done }()
 	go func() {
 		defer close(done)
-		_ = Run(ctx, p, Options{Temporal: temporalclient.Options{Address: l.Addr().String()}}, nil, Kubernetes{})
+		o := Options{Temporal: temporalclient.Options{Address: l.Addr().String(), Plaintext: true}}
+		_ = Run(ctx, p, o, nil, Kubernetes{})
 	}()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		ready := p.Health.Ready(ctx)
@@ -303,8 +305,8 @@ func TestAvailable(t *testing.T) {
 		{name: "nothing was said, Temporal does not answer", problem: problem, write: true},
 		{name: "nothing new", before: said(corev1.ConditionTrue, time.Hour)},
 		{name: "it begins", before: said(corev1.ConditionTrue, time.Hour), problem: problem, write: true},
-		{name: "it goes on", before: said(corev1.ConditionFalse, time.Hour), problem: problem, failed: true},
-		{name: "it goes on, and another worker has said otherwise", before: said(corev1.ConditionTrue, 0),
+		{name: "it persists", before: said(corev1.ConditionFalse, time.Hour), problem: problem, failed: true},
+		{name: "it persists, and another worker has reported otherwise", before: said(corev1.ConditionTrue, 0),
 			problem: problem, failed: true},
 		{name: "it is over", before: said(corev1.ConditionFalse, time.Second), failed: true, write: true},
 		{name: "another worker has just failed", before: said(corev1.ConditionFalse, time.Minute)},
@@ -315,4 +317,40 @@ func TestAvailable(t *testing.T) {
 		require.Equal(t, c.write, write, c.name)
 		require.Equal(t, c.problem == nil, next.Status == corev1.ConditionTrue, c.name)
 	}
+}
+
+// TestStatusOfOperator: operators and dashboards find what KubeVirt's operator writes, and it is written once.
+func TestStatusOfOperator(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	shown := func(s kubevirt.KubeVirtStatus) map[kubevirt.KubeVirtConditionType]corev1.ConditionStatus {
+		out := map[kubevirt.KubeVirtConditionType]corev1.ConditionStatus{}
+		for _, c := range s.Conditions {
+			require.NotEmpty(t, c.Reason)
+			require.False(t, c.LastTransitionTime.IsZero())
+			out[c.Type] = c.Status
+		}
+		return out
+	}
+	kv := &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
+	outdated := 2
+	kv.Status.OutdatedVirtualMachineInstanceWorkloads = &outdated
+	kv.Status = nextStatus(kv, nil, false, now)
+	require.Equal(t, kubevirt.KubeVirtPhaseDeployed, kv.Status.Phase)
+	require.EqualValues(t, 3, *kv.Status.ObservedGeneration)
+	require.Equal(t, contract.KubeVirtVersion, kv.Status.ObservedKubeVirtVersion)
+	require.Equal(t, &outdated, kv.Status.OutdatedVirtualMachineInstanceWorkloads, "another's field stays")
+	require.Equal(t, map[kubevirt.KubeVirtConditionType]corev1.ConditionStatus{
+		"Available": "True", "Created": "True", "Progressing": "False", "Degraded": "False"}, shown(kv.Status))
+	require.Equal(t, kv.Status, nextStatus(kv, nil, false, now.Add(time.Hour)), "nothing has changed")
+
+	kv.Status = nextStatus(kv, errors.New("no route to host"), false, now.Add(time.Hour))
+	require.Equal(t, map[kubevirt.KubeVirtConditionType]corev1.ConditionStatus{
+		"Available": "False", "Created": "True", "Progressing": "False", "Degraded": "True"}, shown(kv.Status))
+	require.Equal(t, kv.Status, nextStatus(kv, errors.New("no route to host"), true, now.Add(2*time.Hour)))
+
+	kv.Generation = 4
+	kv.Status = nextStatus(kv, nil, true, now.Add(2*time.Hour))
+	require.EqualValues(t, 4, *kv.Status.ObservedGeneration)
+	require.Equal(t, corev1.ConditionTrue, shown(kv.Status)["Available"])
+	require.Equal(t, corev1.ConditionFalse, shown(kv.Status)["Degraded"])
 }

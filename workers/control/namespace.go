@@ -14,20 +14,19 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/temporalclient"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Retention is how long the history of a finished workflow is kept.
 const Retention = 90 * 24 * time.Hour
 
-// EnsureNamespace registers the namespace and virtflow's search attributes where they are missing. Doing it again, or
-// from several workers at once, changes nothing, and costs two requests. Where something was missing, it returns when
-// the namespace can be used.
+// EnsureNamespace registers the namespace and virtflow's search attributes if they are missing, and then waits until
+// the namespace can be used. If nothing is missing, it makes two requests. Several workers may call it at once.
 func EnsureNamespace(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
 	err := temporalclient.NamespaceExists(ctx, c, namespace)
-	registered := isMissing(err)
-	if registered {
+	wasMissing := isMissing(err)
+	if wasMissing {
 		err = registerNamespace(ctx, c, namespace, log)
 	}
 	if err != nil {
@@ -36,9 +35,9 @@ func EnsureNamespace(ctx context.Context, c client.Client, namespace string, log
 	var added bool
 	_ = temporalclient.Retry().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		added, err = ensureSearchAttributes(ctx, c, namespace, log)
-		return !registered || !isMissing(err), nil // Temporal remembers for a moment that there was none of that name
+		return !wasMissing || !isMissing(err), nil // Temporal caches for a moment that it did not exist
 	})
-	if err != nil || !registered && !added {
+	if err != nil || !wasMissing && !added {
 		return err
 	}
 	return awaitNamespace(ctx, c, namespace, log)
@@ -58,9 +57,9 @@ func registerNamespace(ctx context.Context, c client.Client, namespace string, l
 	var exists *serviceerror.NamespaceAlreadyExists
 	switch {
 	case err == nil:
-		log.Info().Str("temporal_namespace", namespace).Msg("namespace registered")
+		log.Info().Str("temporal_namespace", namespace).Msg("registered the namespace")
 	case errors.As(err, &exists):
-	case notPermitted(err):
+	case isNotPermitted(err):
 		return fmt.Errorf("the Temporal namespace %s does not exist, and this worker may not register it: %w",
 			namespace, err)
 	default:
@@ -69,21 +68,21 @@ func registerNamespace(ctx context.Context, c client.Client, namespace string, l
 	return nil
 }
 
-// notPermitted is what hosted Temporal answers to a worker that would register something: an administrator has to do it
-// beforehand.
-func notPermitted(err error) bool {
+// isNotPermitted reports whether an error is hosted Temporal's answer to a worker that is not permitted to register
+// anything, so that an administrator has to do it beforehand.
+func isNotPermitted(err error) bool {
 	var denied *serviceerror.PermissionDenied
 	var unimplemented *serviceerror.Unimplemented
 	return errors.As(err, &denied) || errors.As(err, &unimplemented)
 }
 
-// ensureSearchAttributes says whether any had to be added.
+// ensureSearchAttributes adds the missing search attributes, and reports whether there were any.
 func ensureSearchAttributes(
 	ctx context.Context, c client.Client, namespace string, log zerolog.Logger,
 ) (added bool, err error) {
 	op := c.OperatorService()
 	have, err := op.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-	if notPermitted(err) {
+	if isNotPermitted(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -109,11 +108,11 @@ func ensureSearchAttributes(
 	if err != nil && !errors.As(err, &exists) {
 		return false, fmt.Errorf("adding search attributes to namespace %s: %w", namespace, err)
 	}
-	log.Info().Str("temporal_namespace", namespace).Int("added", len(missing)).Msg("search attributes registered")
+	log.Info().Str("temporal_namespace", namespace).Int("added", len(missing)).Msg("registered search attributes")
 	return true, nil
 }
 
-// awaitNamespace waits until every part of Temporal knows the namespace and its attributes: they are cached there for a
+// awaitNamespace waits until every part of Temporal has the namespace and its attributes: they are cached there for a
 // few seconds, and a workflow that uses an unknown attribute fails its task.
 func awaitNamespace(ctx context.Context, c client.Client, namespace string, log zerolog.Logger) error {
 	request := &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace,
@@ -121,7 +120,7 @@ func awaitNamespace(ctx context.Context, c client.Client, namespace string, log 
 	var last error
 	err := temporalclient.Retry().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		if _, last = c.WorkflowService().CountWorkflowExecutions(ctx, request); last != nil {
-			log.Info().Err(last).Msg("waiting for the namespace")
+			log.Info().Err(last).Msg("waiting until namespace is ready")
 		}
 		return last == nil, nil
 	})

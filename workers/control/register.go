@@ -7,13 +7,13 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/signals"
-	"github.com/virtflow/virtflow/workflows/admission"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/drain"
-	"github.com/virtflow/virtflow/workflows/fencing"
 	"github.com/virtflow/virtflow/workflows/migration"
+	"github.com/virtflow/virtflow/workflows/migrationqueue"
 	"github.com/virtflow/virtflow/workflows/node"
 	"github.com/virtflow/virtflow/workflows/replicaset"
+	"github.com/virtflow/virtflow/workflows/restoretoken"
 	"github.com/virtflow/virtflow/workflows/vm"
 	"github.com/virtflow/virtflow/workflows/vmi"
 	"github.com/virtflow/virtflow/workflows/workloadupdate"
@@ -30,14 +30,14 @@ func RegisterWorkflows(r worker.WorkflowRegistry) {
 		contract.WorkflowStopVM:    vm.Stop,
 		contract.WorkflowRestartVM: vm.Restart,
 
-		contract.WorkflowFencingToken: fencing.Workflow,
+		contract.WorkflowFencingToken: restoretoken.Workflow,
 
 		contract.WorkflowReplicaSet: replicaset.Workflow,
 		contract.WorkflowReplicate:  replicaset.Replicate,
 
 		contract.WorkflowMigration: migration.Workflow,
 		contract.WorkflowDrain:     drain.Workflow,
-		contract.WorkflowAdmission: admission.Workflow,
+		contract.WorkflowAdmission: migrationqueue.Workflow,
 
 		contract.WorkflowWorkloadUpdate: workloadupdate.Workflow,
 	} {
@@ -56,6 +56,7 @@ func RegisterActivities(r worker.ActivityRegistry, a *cluster.Activities) {
 		contract.ActivityCreateDataVolumes:  a.CreateDataVolumes,
 		contract.ActivitySyncInstance:       a.SyncInstance,
 		contract.ActivityFindPod:            a.FindLauncherPod,
+		contract.ActivityReadPodWarning:     a.ReadPodWarning,
 		contract.ActivityCreatePod:          a.CreateLauncherPod,
 		contract.ActivityDeletePod:          a.DeleteLauncherPod,
 		contract.ActivityRemovePodFinalizer: a.RemovePodFinalizer,

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// checkInterval is how often Temporal is looked at while all is well; it costs two small requests.
+	// checkInterval is the time between checks of a healthy Temporal; each costs two small requests.
 	checkInterval = 30 * time.Second
-	// checkTime bounds one look. What is registered may take some ten seconds to be known everywhere in Temporal.
+	// checkTime limits one check. A registration may take some ten seconds to reach every part of Temporal.
 	checkTime = 30 * time.Second
 )
 
@@ -27,7 +27,7 @@ type registration struct {
 	log    zerolog.Logger
 	good   prometheus.Gauge
 
-	one     sync.Mutex // one look at a time
+	one     sync.Mutex // one check at a time
 	mu      sync.Mutex
 	problem error
 }
@@ -44,8 +44,8 @@ func newRegistration(ensure func(context.Context) error, log zerolog.Logger, reg
 	return r
 }
 
-// run checks until ctx ends: every interval while all is well, more often while it is not. After each check it calls
-// report.
+// run checks until ctx ends: at every interval while Temporal is healthy, more often while it is not. It calls report
+// after each check.
 func (r *registration) run(
 	ctx context.Context, interval time.Duration, report func(ctx context.Context, problem error),
 ) {
@@ -62,7 +62,7 @@ func (r *registration) run(
 	})
 }
 
-// check looks at Temporal, registers what is missing, and says what is wrong then.
+// check reads the registrations from Temporal, registers what is missing, and returns what is wrong then.
 func (r *registration) check(ctx context.Context) error {
 	r.one.Lock()
 	defer r.one.Unlock()
@@ -70,7 +70,7 @@ func (r *registration) check(ctx context.Context) error {
 	defer cancel()
 	err := r.ensure(attempt)
 	if ctx.Err() != nil {
-		return ctx.Err() // the process ends: that says nothing about Temporal
+		return ctx.Err() // the process ends: this is no error of Temporal
 	}
 	r.set(err)
 	return err
@@ -84,14 +84,14 @@ func (r *registration) set(problem error) {
 	switch {
 	case problem == nil && before != nil:
 		r.good.Set(1)
-		r.log.Info().Msg("Temporal answers and has the namespace")
+		r.log.Info().Msg("connected to Temporal, which has the namespace")
 	case problem != nil && (before == nil || before.Error() != problem.Error()):
 		r.good.Set(0)
-		r.log.Warn().Err(problem).Msg("Temporal cannot be used")
+		r.log.Warn().Err(problem).Msg("failed to use Temporal")
 	}
 }
 
-// Ready is a health check: it says what was wrong at the last look.
+// Ready is a health check. It returns what was wrong at the last check.
 func (r *registration) Ready(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/temporalclient"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // stopTimeout is how long a stopping worker finishes what it has in hand. It is shorter than the pod's own grace period
@@ -33,7 +33,7 @@ type Options struct {
 	// CachedWorkflows is how many workflows stay in memory between their tasks; 0 replays each at every task.
 	CachedWorkflows int
 
-	// interval is how often Temporal is looked at while all is well; 0: checkInterval.
+	// interval is the time between checks of a healthy Temporal; 0: checkInterval.
 	interval time.Duration
 }
 
@@ -49,10 +49,10 @@ func DefaultMaxConcurrent(cpus int) int {
 	return min(max(leastConcurrent, concurrentPerCPU*cpus), mostConcurrent)
 }
 
-// Kubernetes is where a control worker shows whether it can work.
+// Kubernetes has the object in which a control worker shows whether it can work.
 type Kubernetes struct {
 	KubeVirt *kube.Client
-	// Current is the KubeVirt object as last seen, nil while there is none.
+	// Current returns the KubeVirt object as last seen, nil while there is none.
 	Current func() *kubevirt.KubeVirt
 }
 
@@ -101,6 +101,8 @@ func (o *Options) worker(queue string, onFatal func(error)) worker.Options {
 		MaxConcurrentActivityExecutionSize:      o.MaxConcurrent,
 		MaxConcurrentLocalActivityExecutionSize: o.MaxConcurrent,
 		MaxConcurrentWorkflowTaskExecutionSize:  o.MaxConcurrent,
+		MaxConcurrentWorkflowTaskPollers:        temporalclient.Pollers,
+		MaxConcurrentActivityTaskPollers:        temporalclient.Pollers,
 		WorkerStopTimeout:                       stopTimeout,
 		OnFatalError:                            onFatal,
 	}

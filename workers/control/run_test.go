@@ -5,11 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestWhatIsInHandIsBounded: by what the machine can do, for every kind of work.
-func TestWhatIsInHandIsBounded(t *testing.T) {
+// TestLimitsConcurrentTasks: by what the machine can do, for every kind of work.
+func TestLimitsConcurrentTasks(t *testing.T) {
 	for cpus, want := range map[int]int{1: 16, 2: 16, 4: 32, 64: 128} {
 		require.Equal(t, want, DefaultMaxConcurrent(cpus))
 	}

@@ -12,29 +12,30 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/kvm"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/workers/node/devices"
 	"github.com/virtflow/virtflow/workers/node/report"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
 	tunDevice      = "/dev/net/tun"
 	vhostNetDevice = "/dev/vhost-net"
-	// hostKVM is the node's own device file: this container's /dev is as the node's was when it was made.
+	// hostKVM is the node's own device file: this container's /dev shows the node's as it was when the container was
+	// created.
 	hostKVM = procDir + "/1/root" + kvm.Device
-	// maxProblem is how much of an error is reported, in bytes.
+	// maxProblem limits the part of an error that is reported, in bytes.
 	maxProblem = 256
 )
 
-// host is what this run of the worker says of its node. It is safe for concurrent use.
+// host has what this process reports of its node. It is safe for concurrent use.
 type host struct {
 	mu      sync.Mutex
 	now     contract.NodeReport
-	changed chan struct{} // one is there when what was told last is no longer true
+	changed chan struct{} // has an element when the last report is out of date
 	problem error         // why KVM does not work
-	// found is what the launcher's libvirt and QEMU offer, as found with or without KVM; nil: not known.
+	// found has the capabilities of the launcher's libvirt and QEMU, as found with or without KVM; nil: unknown.
 	found *contract.HostCapabilities
 }
 
@@ -44,24 +45,25 @@ func newHost(base contract.NodeReport, found *contract.HostCapabilities, problem
 	return h
 }
 
-// findHost looks at the node. KVM is tried once; without an answer it counts as not working until kvm.Watch knows
-// better.
+// findHost examines the node. KVM is tried once; without an answer it counts as unusable until kvm.Watch finds
+// otherwise.
 func (o *Options) findHost(ctx context.Context, p *process.Process) *host {
-	problem := tryKVM(ctx, 2*time.Second) //nolint:mnd // far more than an idle machine needs
+	problem := tryKVM(ctx, 2*time.Second)
 	if problem != nil {
-		p.Log.Info().AnErr("why", problem).Msg("KVM does not work here: guests run only where emulation is allowed")
+		p.Log.Info().AnErr("why", problem).Msg("found no working KVM; guests run here only with emulation")
 	}
 	found, err := report.ReadCapabilities(o.Capabilities)
 	if err != nil {
 		p.Log.Error().Err(err).Msg(
-			"the node gets no labels of machine types and CPUs: no VM that asks for one is placed here")
+			"failed to read the capabilities; the node gets no labels of machine types and CPUs")
 	}
 	if found != nil {
 		if found.CPUManager, err = report.CPUManager(o.KubeletDir); err != nil {
-			p.Log.Error().Err(err).Msg("no VM that wants CPUs of its own is placed here")
+			p.Log.Error().Err(err).
+				Msg("failed to read the kubelet's CPU manager; dedicated CPUs are unavailable on this node")
 		}
 	}
-	cpuinfo, _ := os.ReadFile(filepath.Join(procDir, "cpuinfo")) // nothing is known without it
+	cpuinfo, _ := os.ReadFile(filepath.Join(procDir, "cpuinfo")) // without it the CPU is unknown
 	cpu := report.ReadHost(string(cpuinfo))
 	return newHost(contract.NodeReport{
 		Incarnation: uuid.NewString(), Arch: cpu.Arch, CPUVendor: cpu.CPUVendor, CPUModel: cpu.CPUModel,
@@ -69,9 +71,9 @@ func (o *Options) findHost(ctx context.Context, p *process.Process) *host {
 	}, found, problem)
 }
 
-// setKVM notes why KVM does not work; nil: it does. What QEMU offers was found with KVM or without: with the other, the
-// CPUs of guests are not known before the node worker's pod is made anew, and only what is the same with both is
-// reported.
+// setKVM records why KVM does not work; nil: it does. QEMU's capabilities were found with KVM or without. In the other
+// mode the CPUs of guests are unknown until the node worker's pod is replaced, and only what both modes have in common
+// is reported.
 func (h *host) setKVM(problem error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,15 +95,15 @@ func (h *host) setKVM(problem error) {
 	}
 }
 
-// report is what is true now.
+// report returns the current report.
 func (h *host) report() contract.NodeReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now
 }
 
-// tell sends what is true now, and again after each change, until ctx ends.
-func (h *host) tell(ctx context.Context, send func(contract.NodeReport)) {
+// send sends the current report, and again after each change, until ctx ends.
+func (h *host) send(ctx context.Context, send func(contract.NodeReport)) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -112,13 +114,13 @@ func (h *host) tell(ctx context.Context, send func(contract.NodeReport)) {
 	}
 }
 
-// offerDevices serves the device plugins, and follows whether KVM works.
+// offerDevices serves the device plugins, and watches whether KVM works.
 func (o *Options) offerDevices(ctx context.Context, all *sync.WaitGroup, p *process.Process, h *host) {
 	count := map[bool]int{true: o.MaxDevices}
-	tun := &devices.Plugin{Resource: devices.Tun, Path: tunDevice, Count: count[worksTun(p)]}
+	tun := &devices.Plugin{Resource: devices.Tun, Path: tunDevice, Count: count[isTunUsable(p)]}
 	forKVM := &devices.Plugin{Resource: devices.KVM, Path: kvm.Device, Count: count[h.report().KVM]}
 	vhostNet := &devices.Plugin{Resource: devices.VhostNet, Path: vhostNetDevice, Count: o.MaxDevices,
-		There: hasVhostNet}
+		Exists: hasVhostNet}
 	for _, d := range []*devices.Plugin{tun, vhostNet, forKVM} {
 		d.Dir, d.Log = filepath.Join(o.KubeletDir, "device-plugins"), p.Log
 		p.Health.AddReady(d.Resource, d.Ready)
@@ -128,7 +130,7 @@ func (o *Options) offerDevices(ctx context.Context, all *sync.WaitGroup, p *proc
 	all.Go(func() {
 		kvm.Watch(ctx, tryKVM, known, func(problem error) {
 			p.Log.Warn().Bool("kvm", problem == nil).AnErr("why", problem).
-				Msg("KVM is judged anew; labels of CPUs need a new pod of the node worker")
+				Msg("detected a change of KVM; labels of CPUs need a new pod of the node worker")
 			h.setKVM(problem)
 			forKVM.Offer(count[problem == nil])
 		})
@@ -139,18 +141,18 @@ func tryKVM(ctx context.Context, limit time.Duration) error {
 	return kvm.Try(ctx, "/proc/self/exe", hostKVM, limit, (*exec.Cmd).Run)
 }
 
-// hasVhostNet says whether the node has the device by which the kernel moves a guest's packets instead of QEMU. Nodes
-// without it are as good, only slower: launchers that ask for it come there, too.
+// hasVhostNet reports whether the node has the device by which the kernel, instead of QEMU, moves a guest's packets.
+// Nodes without it work as well, only slower: launchers that request it are placed there too.
 func hasVhostNet() bool {
 	_, err := os.Stat(procDir + "/1/root" + vhostNetDevice)
 	return err == nil
 }
 
-// worksTun opens the device, which also loads its module.
-func worksTun(p *process.Process) bool {
+// isTunUsable reports whether the tun device opens, which also loads its module.
+func isTunUsable(p *process.Process) bool {
 	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		p.Log.Error().Err(err).Msg("no tap devices can be made: is " + strings.TrimPrefix(tunDevice, "/dev/") +
+		p.Log.Error().Err(err).Msg("failed to open the tun device: is " + strings.TrimPrefix(tunDevice, "/dev/") +
 			" in the kernel?")
 		return false
 	}

@@ -10,43 +10,44 @@ import (
 	"github.com/rs/zerolog"
 
 	activities "github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/migrate"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
-	// concurrentMoves bounds how many guests leave this node at a time, concurrentPreparations how many are described,
-	// or let in, and concurrentMoveCalls what else is done to moves; each for itself, as starts and operations are. A
-	// namespace gets half, so as many as are let leave at a time may be of one.
+	// concurrentMoves limits how many guests leave this node at a time, concurrentPreparations how many are described,
+	// or prepared as targets, and concurrentMoveCalls the other calls about moves; each is separate, as with starts and
+	// operations. A namespace gets half, so all moves that are permitted at a time may be of one.
 	concurrentMoves        = 2 * contract.MostMigrationsPerNode
 	concurrentPreparations = 2 * contract.MostMigrationsPerNode
 	concurrentMoveCalls    = 2 * contract.MostMigrationsPerNode
-	// progressInterval is between two reports of a move to whoever follows it.
+	// progressInterval is the time between two progress reports of a move to its activity.
 	progressInterval = time.Second
-	// endTimeout is how long a move that nobody carries any more may take to end.
+	// endTimeout is how long a move without a session may take to end.
 	endTimeout = time.Minute
-	// abortTimeout is how long a move is waited for that was to abort.
+	// abortTimeout is how long an abort is waited for.
 	abortTimeout = 20 * time.Second
-	// withdrawnFor is how long it is remembered that a target was withdrawn.
+	// withdrawnFor is how long a withdrawn target is remembered.
 	withdrawnFor = 10 * time.Minute
 )
 
-// Mover moves guests away from this node, and lets them in. It is safe for concurrent use.
+// Mover moves guests away from this node, and receives them. It is safe for concurrent use.
 type Mover struct {
 	Sessions *migrate.Sessions
 	Targets  *migrate.Targets
 
-	starter                    *Starter // by whose rules launchers are reached and pods prepared
+	starter                    *Starter // connects to launchers and prepares pods
 	moves, preparations, calls quota
-	// withdrawn has the UIDs of pods that nobody comes to any more: a call to prepare one may still be under way.
+	// withdrawn has the UIDs of pods whose target was withdrawn: a call to prepare one may still be under way.
 	withdrawn sync.Map
 }
 
 var _ activities.Mover = (*Mover)(nil)
 
-// NewMover makes a Mover. Two may follow the move of one pod: an activity that has timed out may not have noticed.
+// NewMover returns a Mover. Two calls may follow the move of one pod, since an activity that has timed out may not have
+// noticed.
 func NewMover(s *Starter, sessions *migrate.Sessions, targets *migrate.Targets) *Mover {
 	return &Mover{
 		Sessions: sessions, Targets: targets, starter: s,
@@ -56,15 +57,16 @@ func NewMover(s *Starter, sessions *migrate.Sessions, targets *migrate.Targets) 
 	}
 }
 
-// begin counts what is begun for a migration in a pod, until the returned function is called.
+// begin validates a call about a migration and counts it in the quota of its pod. release ends that; log has the VMI,
+// the pod and the migration.
 func (m *Mover) begin(q *quota, uid string, vmi, pod contract.Object) (release func(), log zerolog.Logger, err error) {
 	switch {
-	case !launchers.ValidPodUID(pod.UID):
+	case !launchers.IsValidPodUID(pod.UID):
 		return nil, log, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a pod", pod.UID)}
 	case !migration.ValidUID(uid):
 		return nil, log, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a migration", uid)}
 	}
-	release, err = q.take(vmi, pod)
+	release, err = q.acquire(vmi, pod)
 	return release, m.starter.Log.With().Str("namespace", vmi.Namespace).Str("name", vmi.Name).Str("uid", vmi.UID).
 		Str("pod_uid", pod.UID).Str("migration_uid", uid).Logger(), err
 }
@@ -95,7 +97,10 @@ func (m *Mover) Offer(ctx context.Context, in contract.OfferMigrationInput) (con
 		return none, &activities.RefusedError{Message: err.Error()}
 	}
 	offer.Fingerprint = string(fingerprint)
-	log.Info().Int("disks", len(offer.Disks)).Dur("took", time.Since(begun)).Msg("offered a guest")
+	if offer.Addresses, err = m.Targets.SourceAddresses(); err != nil {
+		return none, err
+	}
+	log.Info().Int("disks", len(offer.Disks)).Dur("took", time.Since(begun)).Msg("offered guest for migration")
 	return offer, nil
 }
 
@@ -111,7 +116,7 @@ func (m *Mover) PrepareTarget(
 	}
 	defer release()
 	s := m.starter
-	done, err := s.take(ctx, in.Pod.UID)
+	done, err := s.lockPod(ctx, in.Pod.UID)
 	if err != nil {
 		return none, err
 	}
@@ -120,8 +125,8 @@ func (m *Mover) PrepareTarget(
 	arriving.Disks = in.Offer.Disks
 	p := migrate.Preparation{
 		UID: in.Migration.UID, Source: migration.Fingerprint(in.Offer.Fingerprint), Files: in.Offer.Files,
-		Expires: in.Expires,
-		Gone:    func() bool { return launchers.PodGone(s.Dialer.KubeletDir, in.Pod.UID) },
+		Addresses: migrate.ParseAddresses(in.Offer.Addresses), Expires: in.Expires,
+		IsPodGone: func() bool { return launchers.IsPodGone(s.Dialer.KubeletDir, in.Pod.UID) },
 	}
 	if err := p.Validate(); err != nil {
 		return none, &activities.RefusedError{Message: err.Error()}
@@ -131,7 +136,7 @@ func (m *Mover) PrepareTarget(
 		return none, err
 	}
 	defer launcher.Close()
-	if err := expects(ctx, launcher, in.Migration.UID); err != nil {
+	if err := checkExpected(ctx, launcher, in.Migration.UID); err != nil {
 		return none, err
 	}
 	started, err := s.Forwarder.Starting(in.VMI, in.Pod)
@@ -151,14 +156,14 @@ func (m *Mover) PrepareTarget(
 		m.Targets.Remove(in.Migration.UID)
 		return none, &activities.RefusedError{Message: "the target was withdrawn meanwhile"}
 	}
-	log.Info().Str("address", prepared.Address).Msg("prepared a target")
+	log.Info().Str("address", prepared.Address).Msg("prepared migration target")
 	return contract.PreparedTarget{
 		Address: prepared.Address, Fingerprint: string(prepared.Fingerprint), Network: string(prepared.Network),
 	}, nil
 }
 
-// expects refuses a launcher that has a guest, or waits for another one.
-func expects(ctx context.Context, l *launchers.Launcher, uid string) error {
+// checkExpected refuses a launcher that has a guest, or waits for another one.
+func checkExpected(ctx context.Context, l *launchers.Launcher, uid string) error {
 	status, err := l.MigrationStatus(ctx)
 	if err != nil {
 		return refusal(err)
@@ -176,7 +181,7 @@ func expects(ctx context.Context, l *launchers.Launcher, uid string) error {
 	return nil
 }
 
-// Migrate moves a guest by a session, which is not this call's: the end of ctx leaves it as it is.
+// Migrate moves a guest by a session, which is not this call's: it continues after the end of ctx.
 func (m *Mover) Migrate(
 	ctx context.Context, in contract.MigrateDomainInput, progress func(contract.MigrationProgress),
 ) (contract.MigrationOutcome, error) {
@@ -186,7 +191,7 @@ func (m *Mover) Migrate(
 		return none, err
 	}
 	defer release()
-	stop := every(progressInterval, func() {
+	stop := runEvery(progressInterval, func() {
 		var p contract.MigrationProgress
 		if s := m.Sessions.Get(in.Migration.UID); s != nil {
 			p = s.Progress()
@@ -209,15 +214,15 @@ func (m *Mover) Migrate(
 	case <-session.Done():
 		return session.Outcome(), nil
 	case <-ctx.Done():
-		if !session.UnderWay() {
+		if !session.IsUnderWay() {
 			return session.Outcome(), nil
 		}
-		return none, fmt.Errorf("the migration goes on, and is not followed any more: %w", context.Cause(ctx))
+		return none, fmt.Errorf("the migration continues, but this call stopped following it: %w", context.Cause(ctx))
 	}
 }
 
-// every does something at once, and then again and again until it is stopped; it is not under way any more then.
-func every(interval time.Duration, do func()) (stop func()) {
+// runEvery calls do at once, and then at each interval, until stop is called. When stop returns, do has ended.
+func runEvery(interval time.Duration, do func()) (stop func()) {
 	do()
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -239,7 +244,7 @@ func every(interval time.Duration, do func()) (stop func()) {
 	}
 }
 
-// session begins one, or returns how a migration has ended that has none any more: its launcher knows.
+// session begins a session, or returns the outcome of a migration that has none any more, which its launcher knows.
 func (m *Mover) session(
 	ctx context.Context, in contract.MigrateDomainInput,
 ) (*migrate.Session, *contract.MigrationOutcome, error) {
@@ -274,17 +279,17 @@ func (m *Mover) session(
 	return session, nil, err
 }
 
-// Abort has a migration abort, and waits a little for its end. One that has not begun cannot begin any more.
+// Abort has a migration abort, and waits briefly for its end. One that has not begun cannot begin any more.
 func (m *Mover) Abort(ctx context.Context, in contract.AbortMigrationInput) (found bool, err error) {
 	release, log, err := m.begin(&m.calls, in.Migration.UID, in.VMI, in.Pod)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	log.Info().Str("why", in.Why).Msg("a migration is to abort")
+	log.Info().Str("why", in.Why).Msg("aborting migration")
 	m.Sessions.Revoke(in.Migration.UID)
 	if s := m.Sessions.Get(in.Migration.UID); s != nil {
-		if !s.UnderWay() {
+		if !s.IsUnderWay() {
 			return false, nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, abortTimeout)
@@ -320,11 +325,16 @@ func (m *Mover) Adjust(ctx context.Context, in contract.AdjustMigrationInput) er
 	if err == nil && in.Pause {
 		err = launcher.PauseMigration(ctx, in.Migration.UID)
 	}
-	log.Info().Err(err).Int64("bandwidth", in.Bandwidth).Bool("pause", in.Pause).Msg("changing a migration")
-	return refusal(err)
+	if err != nil {
+		log.Warn().Err(err).Int64("bandwidth", in.Bandwidth).Bool("pause", in.Pause).Msg("failed to change migration")
+		return refusal(err)
+	}
+	log.Info().Int64("bandwidth", in.Bandwidth).Bool("pause", in.Pause).
+		Msg("changed migration's bandwidth or paused its guest")
+	return nil
 }
 
-// FinishTarget lets the guest go on, and closes the port for its migration: the source has nothing more to say.
+// FinishTarget resumes the guest, and closes the port for its migration, since the source has nothing more to send.
 func (m *Mover) FinishTarget(
 	ctx context.Context, in contract.FinishTargetInput,
 ) (contract.DomainObservation, error) {
@@ -334,15 +344,16 @@ func (m *Mover) FinishTarget(
 	}
 	defer release()
 	domain, err := migrate.NewArriving(m.starter.Dialer, in.Pod.UID, in.Migration.UID).Resume(ctx, in.Proof)
-	log.Info().Err(err).Str("proof", in.Proof.By).Msg("letting a guest that has arrived go on")
 	if err != nil {
+		log.Warn().Err(err).Str("proof", in.Proof.By).Msg("failed to resume guest at migration target")
 		return contract.DomainObservation{}, refusal(err)
 	}
+	log.Info().Str("proof", in.Proof.By).Msg("resumed guest at migration target")
 	m.Targets.Remove(in.Migration.UID)
 	return domain, nil
 }
 
-// WithdrawTarget ends a target whose guest has not gone on there, and closes the port for its migration.
+// WithdrawTarget ends a target whose guest has not resumed there, and closes the port for its migration.
 func (m *Mover) WithdrawTarget(ctx context.Context, in contract.WithdrawTargetInput) error {
 	release, log, err := m.begin(&m.calls, in.Migration.UID, in.VMI, in.Pod)
 	if err != nil {
@@ -350,17 +361,18 @@ func (m *Mover) WithdrawTarget(ctx context.Context, in contract.WithdrawTargetIn
 	}
 	defer release()
 	err = migrate.NewArriving(m.starter.Dialer, in.Pod.UID, in.Migration.UID).Withdraw(ctx, "")
-	log.Info().Err(err).Msg("withdrawing a target")
 	if err != nil {
+		log.Warn().Err(err).Msg("failed to withdraw migration target")
 		return refusal(err)
 	}
+	log.Info().Msg("withdrew migration target")
 	m.withdrawn.Store(in.Pod.UID, nil)
 	time.AfterFunc(withdrawnFor, func() { m.withdrawn.Delete(in.Pod.UID) })
 	m.Targets.Remove(in.Migration.UID)
 	return nil
 }
 
-// Inspect reads what is true at one end.
+// Inspect reads the state at one end.
 func (m *Mover) Inspect(ctx context.Context, in contract.InspectMigrationInput) (contract.MigrationTruth, error) {
 	var truth contract.MigrationTruth
 	release, _, err := m.begin(&m.calls, in.Migration.UID, in.VMI, in.Pod)
@@ -369,7 +381,7 @@ func (m *Mover) Inspect(ctx context.Context, in contract.InspectMigrationInput) 
 	}
 	defer release()
 	if session := m.Sessions.Get(in.Migration.UID); session != nil {
-		if truth.Session = session.UnderWay(); !truth.Session {
+		if truth.Session = session.IsUnderWay(); !truth.Session {
 			outcome := session.Outcome()
 			truth.Outcome = &outcome
 		}
@@ -403,8 +415,8 @@ func (m *Mover) Inspect(ctx context.Context, in contract.InspectMigrationInput) 
 	return truth, nil
 }
 
-// Shutdown begins no migration any more and returns when those that there are have ended. Those that take longer than
-// that are aborted, and what is prepared is closed.
+// Shutdown begins no migration any more and returns when those under way have ended. It aborts those that take longer
+// than limit, and closes what is prepared.
 func (m *Mover) Shutdown(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -414,7 +426,7 @@ func (m *Mover) Shutdown(ctx context.Context, limit time.Duration) {
 	both.Wait()
 }
 
-// refusal is what activities know as such.
+// refusal converts an error that no retry can help to the type that activities return for it.
 func refusal(err error) error {
 	var refused *launchers.RefusedError
 	if errors.As(err, &refused) {

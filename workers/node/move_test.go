@@ -23,13 +23,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	activities "github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
 	"github.com/virtflow/virtflow/workers/node/migrate"
 	"github.com/virtflow/virtflow/workers/node/records"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -222,6 +222,7 @@ type end struct {
 	store      *records.Store
 	mover      *Mover
 	activities *activities.Activities
+	network    []netip.Prefix // addresses of migration0
 }
 
 func newEnd(t *testing.T, pod string) *end {
@@ -245,11 +246,11 @@ func (e *end) start() {
 	sessions := migrate.NewSessions("node1", zerolog.Nop(), nil)
 	mover := NewMover(starter, sessions, migrate.NewTargets(migrate.TargetOptions{
 		Log: zerolog.Nop(), Pod: netip.MustParseAddr("127.0.0.1"),
-		Addresses: func(string) ([]netip.Prefix, error) { return nil, nil },
+		Addresses: func(string) ([]netip.Prefix, error) { return e.network, nil },
 	}))
 	e.mover, e.activities = mover, &activities.Activities{Mover: mover}
 	e.t.Cleanup(func() {
-		if s := mover.Sessions.Get(migrationUID); s != nil && s.UnderWay() {
+		if s := mover.Sessions.Get(migrationUID); s != nil && s.IsUnderWay() {
 			e.launcher.end(stayed("the test is over"))
 		}
 		over, cancel := context.WithCancel(context.Background())
@@ -270,6 +271,7 @@ type move struct {
 func newMove(t *testing.T) *move {
 	m := &move{t: t, expires: time.Now().Add(time.Hour), from: newEnd(t, pod), to: newEnd(t, targetPod)}
 	m.from.launcher.file = []byte("CIDATA\nCIDATA\n")
+	m.from.network = []netip.Prefix{netip.MustParsePrefix("192.168.9.4/24")}
 	return m
 }
 
@@ -281,6 +283,7 @@ func (m *move) prepare() {
 	m.offer, err = m.from.activities.OfferMigration(m.t.Context(),
 		contract.OfferMigrationInput{Migration: moved, VMI: input.VMI, Pod: m.from.pod, Expires: m.expires})
 	require.NoError(m.t, err)
+	require.Equal(m.t, []string{"192.168.9.4"}, m.offer.Addresses)
 	m.target, err = m.to.activities.PrepareTarget(m.t.Context(), contract.PrepareTargetInput{Migration: moved,
 		VMI: input.VMI, Pod: m.to.pod, Offer: m.offer, Expires: m.expires})
 	require.NoError(m.t, err)
@@ -329,9 +332,9 @@ func (m *move) begun() {
 	}, deadline, 5*time.Millisecond)
 }
 
-// TestAGuestMoves from one node worker to the other, through the activities: the target's launcher gets what the source
-// has, and the guest goes on with the source's proof.
-func TestAGuestMoves(t *testing.T) {
+// TestMove: a guest moves from one node worker to the other through the activities: the target's launcher gets the
+// source's files, and the guest resumes with the source's proof.
+func TestMove(t *testing.T) {
 	m := newMove(t)
 	m.prepare()
 	require.Equal(t, int64(96<<20), m.offer.Memory)
@@ -386,9 +389,9 @@ func TestAGuestMoves(t *testing.T) {
 	require.Equal(t, outcome, *truth.Outcome)
 }
 
-// TestAnAttemptOnlyFollows: the end of an activity, whatever it is, leaves the move as it is, and the next attempt
+// TestSecondAttemptFollowsMove: the end of an activity, whatever it is, leaves the move as it is, and the next attempt
 // follows it.
-func TestAnAttemptOnlyFollows(t *testing.T) {
+func TestSecondAttemptFollowsMove(t *testing.T) {
 	m := newMove(t)
 	m.prepare()
 	attempt, cancel := context.WithCancel(t.Context())
@@ -413,8 +416,8 @@ func TestAnAttemptOnlyFollows(t *testing.T) {
 	require.Len(t, m.from.launcher.begun, 1)
 }
 
-// TestARestartedNodeWorkerAsksTheLauncher: it never guesses how a move has ended that another run has begun.
-func TestARestartedNodeWorkerAsksTheLauncher(t *testing.T) {
+// TestRestartedNodeWorkerReadsOutcome: it never guesses how a move has ended that another run has begun.
+func TestRestartedNodeWorkerReadsOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		before *rpc.MigrationStatusResponse
 		want   contract.MigrationOutcome
@@ -473,7 +476,7 @@ func TestARestartedNodeWorkerAsksTheLauncher(t *testing.T) {
 func TestAbort(t *testing.T) {
 	abort := func(m *move) bool {
 		r, err := m.from.activities.AbortMigration(t.Context(), contract.AbortMigrationInput{Migration: moved,
-			VMI: input.VMI, Pod: m.from.pod, Why: "somebody deleted it"})
+			VMI: input.VMI, Pod: m.from.pod, Why: "a user deleted it"})
 		require.NoError(t, err)
 		return r.Found
 	}
@@ -494,7 +497,7 @@ func TestAbort(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, abort(m))
 		outcome := <-ended
-		require.Equal(t, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "somebody deleted it",
+		require.Equal(t, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "a user deleted it",
 			Aborted: true}, outcome)
 		require.False(t, abort(m))
 		require.Equal(t, 1, m.to.launcher.withdrawn)
@@ -526,10 +529,10 @@ func TestWithdraw(t *testing.T) {
 			contract.WithdrawTargetInput{Migration: moved, VMI: input.VMI, Pod: m.to.pod})
 	}
 	m.prepare()
-	m.to.launcher.refuse = status.Error(codes.FailedPrecondition, "the guest may go on here already")
+	m.to.launcher.refuse = status.Error(codes.FailedPrecondition, "the guest may run here already")
 	r, err := withdraw()
 	require.NoError(t, err)
-	require.Equal(t, "the guest may go on here already", r.Refused)
+	require.Equal(t, "the guest may run here already", r.Refused)
 	m.to.launcher.refuse = nil
 	for range 2 {
 		r, err = withdraw()
@@ -558,7 +561,7 @@ func TestPreparedTooLate(t *testing.T) {
 	require.ErrorContains(t, err, "connection refused", "nothing is expected any more")
 }
 
-// TestUnsuitable ends: no other try helps.
+// TestUnsuitable: an unsuitable source or target is a final error: no other attempt helps.
 func TestUnsuitable(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(m *move)
@@ -617,8 +620,9 @@ func prepares(m *move) error {
 	return err
 }
 
-// TestATargetThatDoesNotSuit is found when it has the source's files: nothing was moved, and the reason is told.
-func TestATargetThatDoesNotSuit(t *testing.T) {
+// TestUnsuitableTarget: the target is found unsuitable when it has the source's files: nothing was moved, and the
+// outcome has the reason.
+func TestUnsuitableTarget(t *testing.T) {
 	m := newMove(t)
 	m.prepare()
 	const why = "containerDisk root has other content on this node: name it by digest"
@@ -630,8 +634,8 @@ func TestATargetThatDoesNotSuit(t *testing.T) {
 	require.Empty(t, m.from.launcher.begun)
 }
 
-// TestTheEndWaitsForMoves: one that is under way ends as it would have, and none begins.
-func TestTheEndWaitsForMoves(t *testing.T) {
+// TestShutdownWaitsForMoves: one that is under way ends as it would have, and none begins.
+func TestShutdownWaitsForMoves(t *testing.T) {
 	m := newMove(t)
 	m.prepare()
 	ended := make(chan contract.MigrationOutcome, 1)

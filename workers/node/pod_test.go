@@ -19,12 +19,12 @@ import (
 	"google.golang.org/grpc"
 
 	activities "github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
 	"github.com/virtflow/virtflow/workers/node/records"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // launcherEnv makes this test program the launcher of a pod whose directory it names.
@@ -66,7 +66,7 @@ func TestRealPod(t *testing.T) {
 		r, err := a.StartDomain(context.Background(), input)
 		require.NoError(t, err)
 		require.Equal(t, contract.DomainRunning, r.Domain.State)
-		// The launcher repeats what it was told, and what it sees of the tap device.
+		// The launcher repeats what it was sent, and what it sees of the tap device.
 		require.Equal(t, []contract.DomainInterface{
 			{Name: "tap0 k6t-eth0 10.0.2.2/24 10.0.2.1 1500", PodInterfaceName: "eth0",
 				LinkState: "owner 107"}}, r.Domain.Interfaces)

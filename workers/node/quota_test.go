@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func object(namespace, uid string) contract.Object {
@@ -20,7 +20,7 @@ func object(namespace, uid string) contract.Object {
 func TestQuota(t *testing.T) {
 	q := quota{kind: "start", most: 5, inPod: 2}
 	take := func(namespace, pod string) (func(), error) {
-		return q.take(object(namespace, "vmi"), object(namespace, pod))
+		return q.acquire(object(namespace, "vmi"), object(namespace, pod))
 	}
 	leave := func(l func(), err error) func() {
 		t.Helper()
@@ -32,24 +32,25 @@ func TestQuota(t *testing.T) {
 	_, err := take("n", "a")
 	require.ErrorContains(t, err, "an earlier start in pod a")
 	_, err = take("n", "b")
-	require.ErrorContains(t, err, "has 2 starts in namespace n in hand", "more than half")
+	require.ErrorContains(t, err, "has 2 starts in progress for namespace n", "more than half")
 	leave(take("o", "b"))
 	leave(take("o", "c"))
 	leave(take("p", "d"))
 	_, err = take("q", "e")
-	require.ErrorContains(t, err, "has 5 starts in hand")
+	require.ErrorContains(t, err, "has 5 starts in progress")
 	first()
 	leave(take("q", "e"))
 	second()
 	leave(take("n", "b"))
 
 	var none quota
-	_, err = none.take(object("n", "vmi"), object("n", "a"))
+	_, err = none.acquire(object("n", "vmi"), object("n", "a"))
 	require.Error(t, err)
 }
 
-// TestANamespaceWhoseLaunchersHang leaves half of a node's places to the others, for starts and for operations.
-func TestANamespaceWhoseLaunchersHang(t *testing.T) {
+// TestHangingNamespaceDoesNotBlockOthers: a hanging namespace leaves half of a node's quota of starts and of operations
+// to the others.
+func TestHangingNamespaceDoesNotBlockOthers(t *testing.T) {
 	s := newScene(t)
 	starter, ok := s.activities.Operator.(*Starter)
 	require.True(t, ok)
@@ -60,7 +61,7 @@ func TestANamespaceWhoseLaunchersHang(t *testing.T) {
 	for _, q := range []*quota{&starter.starts, &starter.operations} {
 		taken := 0
 		for i := range q.most {
-			if _, err := q.take(object("hangs", "vmi"), object("hangs", fmt.Sprintf("hangs-%d", i))); err == nil {
+			if _, err := q.acquire(object("hangs", "vmi"), object("hangs", fmt.Sprintf("hangs-%d", i))); err == nil {
 				taken++
 			}
 		}
@@ -78,19 +79,19 @@ func TestANamespaceWhoseLaunchersHang(t *testing.T) {
 	operation.VMI.Namespace = "hangs"
 	_, err = s.activities.OperateDomain(context.Background(), operation)
 	requireKind(t, err, contract.ErrorNotBegun, true)
-	require.ErrorContains(t, err, "in namespace hangs")
+	require.ErrorContains(t, err, "for namespace hangs")
 }
 
-// TestLaunchersThatHang keep nobody else's guest from being started, or from being operated on.
-func TestLaunchersThatHang(t *testing.T) {
+// TestHangingLaunchersBlockNoOthers: while launchers hang, other guests can be started and operated on.
+func TestHangingLaunchersBlockNoOthers(t *testing.T) {
 	s := newScene(t)
 	starter, ok := s.activities.Operator.(*Starter)
 	require.True(t, ok)
 	operation := contract.OperateDomainInput{VMI: input.VMI, Pod: input.Pod, Operation: contract.OperationPause}
-	asked, goOn := make(chan struct{}, 1), make(chan struct{})
+	asked, proceed := make(chan struct{}, 1), make(chan struct{})
 	s.launcher.Operation = func(context.Context, *rpc.OperateRequest) (*rpc.Domain, error) {
 		asked <- struct{}{}
-		<-goOn
+		<-proceed
 		return s.launcher.Become(rpc.DomainState_DOMAIN_STATE_PAUSED), nil
 	}
 	launchertest.Serve(t, s.node.AddPod(t, pod), s.launcher)
@@ -102,13 +103,13 @@ func TestLaunchersThatHang(t *testing.T) {
 	requireKind(t, err, contract.ErrorNotBegun, true)
 	_, err = s.activities.StartDomain(context.Background(), input)
 	require.NoError(t, err)
-	close(goOn)
+	close(proceed)
 	require.NoError(t, <-hangs)
 
 	fill := func(q *quota) (empty func()) {
 		var all []func()
 		for i := range q.most {
-			leave, err := q.take(object(fmt.Sprintf("hang-%d", i%3), "vmi"), object("", fmt.Sprintf("hangs-%d", i)))
+			leave, err := q.acquire(object(fmt.Sprintf("hang-%d", i%3), "vmi"), object("", fmt.Sprintf("hangs-%d", i)))
 			require.NoError(t, err)
 			all = append(all, leave)
 		}
@@ -131,9 +132,9 @@ func TestLaunchersThatHang(t *testing.T) {
 	require.NoError(t, err, "launchers that hang when they start keep others from being operated on")
 }
 
-// TestBudgetsNest: whoever waits outside waits longer than whoever works inside.
+// TestBudgetsNest: an outer timeout is longer than the inner ones.
 func TestBudgetsNest(t *testing.T) {
-	// Kubernetes' API server gives up a request after this time, unless it is told otherwise.
+	// Kubernetes' API server gives up a request after this time, unless configured otherwise.
 	const apiServer = time.Minute
 	// A guest has as long as its launcher gives it, and what was done has to show; see package launcher.
 	inside := []time.Duration{rpc.GuestAnswers + rpc.OutcomeShows, rpc.OperationAnswered, contract.OperationOnNode}

@@ -16,7 +16,7 @@ import (
 // nodeNetwork is the node's own network namespace: this process sees the node's processes.
 const nodeNetwork = "/proc/1/ns/net"
 
-var errNoInterface = errors.New("dialing VM: the guest has no interface on its pod's network") //nolint:gochecknoglobals // a constant error
+var errNoInterface = errors.New("dialing VM: the guest has no interface on its pod's network")
 
 // reached is a launcher whose guest can be dialled as well.
 type reached struct{ *launchers.Launcher }
@@ -34,7 +34,7 @@ func (r reached) DialGuest(ctx context.Context, network string, port uint16) (ne
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(plans, podnet.Plan.OnPodNetwork)
+	at := slices.IndexFunc(plans, podnet.Plan.IsOnPodNetwork)
 	if at < 0 {
 		return nil, errNoInterface
 	}

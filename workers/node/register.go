@@ -5,7 +5,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	activities "github.com/virtflow/virtflow/activities/node"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // RegisterActivities registers what a node's worker does under its contract names. The tests of testsuite/world use it

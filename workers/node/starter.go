@@ -10,11 +10,11 @@ import (
 	"github.com/rs/zerolog"
 
 	activities "github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/poddevice"
 	"github.com/virtflow/virtflow/workers/node/podnet"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -61,15 +61,15 @@ func (s *Starter) StartDomain(
 	vmi, pod := in.VMI, in.Pod
 	log := s.Log.With().Str("namespace", vmi.Namespace).Str("name", vmi.Name).Str("uid", vmi.UID).
 		Str("pod_uid", pod.UID).Logger()
-	if !launchers.ValidPodUID(pod.UID) {
+	if !launchers.IsValidPodUID(pod.UID) {
 		return none, &activities.RefusedError{Message: fmt.Sprintf("%.64q is not the UID of a pod", pod.UID)}
 	}
-	leave, err := s.starts.take(vmi, pod)
+	leave, err := s.starts.acquire(vmi, pod)
 	if err != nil {
 		return none, err
 	}
 	defer leave()
-	done, err := s.take(ctx, pod.UID)
+	done, err := s.lockPod(ctx, pod.UID)
 	if err != nil {
 		return none, err
 	}
@@ -87,11 +87,11 @@ func (s *Starter) StartDomain(
 	domain, err := s.start(ctx, launcher, in)
 	if err != nil || ctx.Err() != nil {
 		started(nil)
-		log.Warn().Err(err).Msg("the domain was not started")
+		log.Warn().Err(err).Msg("failed to start the domain")
 		return none, errors.Join(err, ctx.Err())
 	}
 	started(&domain)
-	log.Info().Str("state", string(domain.State)).Dur("took", time.Since(begun)).Msg("domain started")
+	log.Info().Str("state", string(domain.State)).Dur("took", time.Since(begun)).Msg("started the domain")
 	return domain, nil
 }
 
@@ -100,7 +100,7 @@ func (s *Starter) start(
 ) (contract.DomainObservation, error) {
 	if in.Booted {
 		if domain, err := launcher.Domain(ctx); err != nil || domain.State == contract.DomainAbsent {
-			return s.lost(ctx, launcher, domain, err)
+			return s.endLost(ctx, launcher, domain, err)
 		}
 	}
 	interfaces, err := s.Prepare(ctx, launcher)
@@ -114,8 +114,8 @@ func (s *Starter) start(
 	return domain, nil
 }
 
-// lost ends a launcher that was started anew, without the guest that was booted in its pod.
-func (s *Starter) lost(
+// endLost ends a launcher that was restarted, without the guest that was booted in its pod.
+func (s *Starter) endLost(
 	ctx context.Context, launcher *launchers.Launcher, domain contract.DomainObservation, err error,
 ) (contract.DomainObservation, error) {
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Starter) reach(ctx context.Context, pod string) (*launchers.Launcher, e
 	defer cancel()
 	for {
 		l, err := s.Dialer.Connect(ctx, pod)
-		if err == nil || !errors.Is(err, launchers.ErrAbsent) || launchers.PodGone(s.Dialer.KubeletDir, pod) {
+		if err == nil || !errors.Is(err, launchers.ErrAbsent) || launchers.IsPodGone(s.Dialer.KubeletDir, pod) {
 			return l, err
 		}
 		select {
@@ -146,8 +146,8 @@ func (s *Starter) reach(ctx context.Context, pod string) (*launchers.Launcher, e
 	}
 }
 
-// take waits until nobody else works on the pod.
-func (s *Starter) take(ctx context.Context, pod string) (done func(), err error) {
+// lockPod waits until no other call works on the pod.
+func (s *Starter) lockPod(ctx context.Context, pod string) (done func(), err error) {
 	for {
 		s.mu.Lock()
 		other, busy := s.inHand[pod]

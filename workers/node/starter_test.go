@@ -14,12 +14,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	activities "github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
 	"github.com/virtflow/virtflow/workers/node/records"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const pod = "3f2a9c1e-0b5d-4c6e-8f70-112233445566"
@@ -76,8 +76,8 @@ func TestStartDomain(t *testing.T) {
 	require.Len(t, s.prepared, 2)
 }
 
-// TestNoGuestIsBootedTwice: a launcher that was started anew in its pod ends; its guest may run elsewhere by now.
-func TestNoGuestIsBootedTwice(t *testing.T) {
+// TestBootsGuestOnce: a launcher that was restarted in its pod ends; its guest may run elsewhere by now.
+func TestBootsGuestOnce(t *testing.T) {
 	s := newScene(t)
 	ended := 0
 	s.launcher.Operation = func(_ context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
@@ -114,12 +114,12 @@ func TestStartDomainWaitsForTheSocket(t *testing.T) {
 	done.Wait()
 }
 
-func TestOneAtATimeInAPod(t *testing.T) {
+func TestWorksOncePerPod(t *testing.T) {
 	s := newScene(t)
-	asked, goOn := make(chan struct{}), make(chan struct{})
+	asked, proceed := make(chan struct{}), make(chan struct{})
 	s.launcher.Start = func(context.Context, *rpc.StartDomainRequest) (*rpc.Domain, error) {
 		asked <- struct{}{}
-		<-goOn
+		<-proceed
 		return s.launcher.Become(rpc.DomainState_DOMAIN_STATE_RUNNING), nil
 	}
 	launchertest.Serve(t, s.node.AddPod(t, pod), s.launcher)
@@ -134,7 +134,7 @@ func TestOneAtATimeInAPod(t *testing.T) {
 	_, err := s.activities.StartDomain(late, input)
 	require.ErrorContains(t, err, "waiting for an earlier start")
 	require.Equal(t, 1, s.launcher.Starts())
-	close(goOn)
+	close(proceed)
 	done.Wait()
 }
 

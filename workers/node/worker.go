@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	activities "github.com/virtflow/virtflow/activities/node"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/internal/streams/wire"
@@ -25,21 +26,20 @@ import (
 	"github.com/virtflow/virtflow/workers/node/migrate"
 	"github.com/virtflow/virtflow/workers/node/records"
 	"github.com/virtflow/virtflow/workers/node/report"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
 	procDir = "/proc"
 
-	// drainTimeout is for what is in hand when the process is told to stop; a start takes a second or two. It fits into
+	// drainTimeout is for the tasks under way when the process has to stop; a start takes a second or two. It fits into
 	// a pod's usual grace period of 30 s.
 	drainTimeout = 20 * time.Second
-	// concurrentStarts and concurrentOperations bound how many launchers are being waited for at once, each for itself:
-	// launchers that hang when they are to do something keep no guest from starting, nor the other way round. The
-	// worker has slots for all of them and for migrations, and for what is refused or answered at once.
+	// concurrentStarts and concurrentOperations limit how many calls of launchers may be under way at once, each for
+	// itself: launchers that hang in an operation do not keep guests from starting, nor the other way round. The worker
+	// has slots for all of them and for migrations, and for what is refused or answered at once.
 	concurrentStarts, concurrentOperations, quickAnswers = 64, 32, 4
-	// migrationTimeout is how long migrations may still take when the process is told to stop. Everything else goes on
-	// meanwhile, and none begins.
+	// migrationTimeout is how long migrations may still take when the process has to stop. Everything else continues in
+	// that time, and no migration begins.
 	migrationTimeout = 5 * time.Minute
 	// guestTimeout is how long a guest may take to accept a connection.
 	guestTimeout = 10 * time.Second
@@ -104,7 +104,7 @@ func (o *Options) podIP() (netip.Addr, error) {
 	if o.PodIP == "" {
 		return netip.Addr{}, nil
 	}
-	return netip.ParseAddr(o.PodIP) //nolint:wrapcheck // it says what is wrong with which text
+	return netip.ParseAddr(o.PodIP) // it says what is wrong with which text
 }
 
 // Run is the node worker, until ctx ends; then it finishes what it has in hand.
@@ -120,7 +120,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	known, err := store.Load()
 	if err != nil {
 		p.Log.Error().Err(err).Msg(
-			"some launchers are not known any more; their domains are not watched until they are started again")
+			"failed to load some launcher records; their domains are not watched until they are started again")
 	}
 	// What is beside Temporal lives a little longer than ctx: what is in hand still needs it.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -146,23 +146,23 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	dialer := launchers.Dialer{KubeletDir: o.KubeletDir, ProcDir: procDir}
 	forwarder := forward.New(forward.Options{
 		Log: p.Log, Temporal: temporal, Records: store, Registry: p.Registry,
-		Connect: func(ctx context.Context, pod string) (forward.Launcher, error) { return dialer.Connect(ctx, pod) },
-		PodGone: func(pod string) bool { return launchers.PodGone(o.KubeletDir, pod) },
+		Connect:   func(ctx context.Context, pod string) (forward.Launcher, error) { return dialer.Connect(ctx, pod) },
+		IsPodGone: func(pod string) bool { return launchers.IsPodGone(o.KubeletDir, pod) },
 	}, known)
-	p.Log.Info().Int("launchers", len(known)).Msg("watching the launchers that were known")
+	p.Log.Info().Int("launchers", len(known)).Msg("watching the launchers recorded by an earlier run")
 	all.Go(func() { forwarder.Run(life) })
 	all.Go(func() {
 		for life.Err() == nil {
 			select {
 			case <-life.Done():
 			case lost := <-outages.Restored():
-				forwarder.Again(lost.Add(-temporalclient.Forgotten))
+				forwarder.Redeliver(lost.Add(-temporalclient.Forgotten))
 			}
 		}
 	})
 	o.giveAccess(life, &all, p, dialer, forwarder)
 	all.Go(func() {
-		host.tell(life, func(r contract.NodeReport) { report.Send(life, temporal, o.NodeName, r, p.Log) })
+		host.send(life, func(r contract.NodeReport) { report.Send(life, temporal, o.NodeName, r, p.Log) })
 	})
 	starter := NewStarter(p.Log, dialer, forwarder, PrepareNetworks)
 	address, _ := o.podIP()
@@ -195,9 +195,10 @@ func (o *Options) newWorker(temporal client.Client, a *activities.Activities, on
 		DisableWorkflowWorker: true,
 		MaxConcurrentActivityExecutionSize: concurrentStarts + concurrentOperations + concurrentMoves +
 			concurrentPreparations + concurrentMoveCalls + quickAnswers,
-		MaxHeartbeatThrottleInterval: progressInterval,
-		WorkerStopTimeout:            drainTimeout,
-		OnFatalError:                 onFatal,
+		MaxConcurrentActivityTaskPollers: temporalclient.Pollers,
+		MaxHeartbeatThrottleInterval:     progressInterval,
+		WorkerStopTimeout:                drainTimeout,
+		OnFatalError:                     onFatal,
 	})
 	RegisterActivities(w, a)
 	return w
@@ -215,7 +216,7 @@ func (o *Options) giveAccess(
 	})
 	all.Go(func() {
 		if err := server.Listen(ctx, o.AccessAddress); err != nil {
-			p.Log.Error().Err(err).Msg("guests of this node have no console, screen and ports")
+			p.Log.Error().Err(err).Msg("failed to serve consoles, screens and ports of this node's guests")
 		}
 	})
 }

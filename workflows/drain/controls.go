@@ -4,16 +4,16 @@ import (
 	"errors"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// controls are what a person may ask of a drain.
+// controls returns the controls that a person may send to a drain.
 func (d *drain) controls() []entity.Control {
 	s := &d.state
 	return []entity.Control{
 		{
-			Name: contract.ControlPauseDrain, Does: "No other guest is moved or evicted; what is under way goes on.",
+			Name: contract.ControlPauseDrain, Does: "No other guest is moved or evicted; what is under way continues.",
 			Check: func(contract.ControlRequest) error {
 				switch {
 				case s.Cancelled != nil:
@@ -29,7 +29,7 @@ func (d *drain) controls() []entity.Control {
 			},
 		},
 		{
-			Name: contract.ControlResumeDrain, Does: "The drain goes on.",
+			Name: contract.ControlResumeDrain, Does: "The drain continues.",
 			Check: func(contract.ControlRequest) error {
 				if s.Paused == nil {
 					return errors.New("the drain is not paused")
@@ -38,12 +38,13 @@ func (d *drain) controls() []entity.Control {
 			},
 			Apply: func(time.Time, contract.ControlRequest) (string, error) {
 				s.Paused, s.Stale = nil, true
-				return "The drain goes on.", nil
+				return "The drain continues.", nil
 			},
 		},
 		{
 			Name: contract.ControlCancelDrain,
-			Does: "Its migrations are cancelled as far as that goes, and the guests that are left stay.",
+			Does: "Its migrations are cancelled where that is still possible, and the remaining guests stay on the " +
+				"node.",
 			Check: func(contract.ControlRequest) error {
 				if s.Cancelled != nil {
 					return errors.New("the drain is cancelled already")
@@ -52,19 +53,24 @@ func (d *drain) controls() []entity.Control {
 			},
 			Apply: func(now time.Time, r contract.ControlRequest) (string, error) {
 				s.cancel(Request{Actor: r.Actor, Reason: r.Reason, Since: now})
-				return "Its migrations are cancelled, and the guests that are left stay.", nil
+				return "Its migrations are cancelled, and the remaining guests stay on the node.", nil
 			},
 		},
-		entity.RetryNow(&s.Failure, func() bool { return s.Guests.BacksOff() }, s.hurry),
+		entity.RetryNow(&s.Failure, func() bool { return s.Guests.BacksOff() }, s.endBackOffs),
 	}
 }
 
-// cancel ends the drain when it has taken back what it can.
+// cancel makes the drain cancel its migrations, clear its evacuations, and end.
 func (s *State) cancel(r Request) {
 	if s.Cancelled == nil {
 		s.Cancelled, s.Stale = &r, true
 	}
 }
 
-// hurry ends the pauses before other attempts.
-func (s *State) hurry(time.Time) { s.Guests, s.Stale = s.Guests.Hurried(), true }
+// endByUncordon ends the drain as a cancellation does, but no person has cancelled it: another may begin.
+func (s *State) endByUncordon(now time.Time) {
+	s.cancel(Request{Reason: "the node is not cordoned any more", Since: now})
+}
+
+// endBackOffs ends the pauses before other attempts.
+func (s *State) endBackOffs(time.Time) { s.Guests, s.Stale = s.Guests.EndBackOffs(), true }

@@ -1,9 +1,9 @@
-// Package drain is the transition that moves the guests away from a node. What there is to move it reads from
-// Kubernetes, again and again while it goes on; what it remembers is how each came to be as it is.
+// Package drain is the transition that moves the guests away from a node. It reads them from Kubernetes at intervals;
+// its state has how far each guest is, and why.
 //
-//	state.go     the guests, and how each stands
-//	plan.go      what is to be done next
+//	state.go     the guests, and how far each is
+//	plan.go      the next step
 //	workflow.go  the steps, and the loop
-//	controls.go  what a person may ask of it
-//	words.go     how far it is, in words
+//	controls.go  the controls that a person may send
+//	words.go     the texts on its progress
 package drain

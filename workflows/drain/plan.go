@@ -5,9 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/guests"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
 // The steps of a drain.
@@ -19,42 +20,42 @@ const (
 )
 
 const (
-	// lookWhileMoving is how often the guests are looked at while some of them leave, lookWhileIdle while none does.
+	// lookWhileMoving is how often the guests are read while some of them leave, lookWhileIdle while none does.
 	lookWhileMoving = 10 * time.Second
 	lookWhileIdle   = time.Minute
 )
 
-// decide says what is to be done next. It changes nothing.
+// decide returns the next step. It changes nothing.
 func (s *State) decide(now time.Time) entity.Decision {
-	return s.Failure.HoldBack(s.next(now), now, nil)
+	return s.Failure.WithBackoff(s.decideNext(now), now, nil)
 }
 
-func (s *State) next(now time.Time) entity.Decision {
+func (s *State) decideNext(now time.Time) entity.Decision {
 	look := s.lookAt()
 	switch {
 	case s.Gone:
-		return entity.Decision{Action: entity.ActFinish, Why: "the node exists no more"}
+		return entity.Decision{Action: entity.ActFinish, Why: "the node no longer exists"}
 	case s.Stale, !now.Before(look):
 		return entity.Decision{Action: entity.ActRead, Why: "guests may have left, or come"}
 	case s.Cancelled != nil:
-		return s.undo()
+		return s.decideUndo()
 	case s.More == 0 && s.Guests.Count(guests.Waiting, guests.Migrating, guests.Leaving, guests.Blocked) == 0:
-		return entity.Decision{Action: entity.ActFinish, Why: "nobody is left"}
+		return entity.Decision{Action: entity.ActFinish, Why: "no guest is left"}
 	case s.Paused != nil:
-		return entity.Decision{WakeAt: look, Waiting: "the control " + contract.ControlResumeDrain}
+		return entity.Decision{WakeAt: look, Waiting: waits.For(waits.ResumedDrain, contract.ControlResumeDrain)}
 	}
-	chosen, at := s.movable(now)
+	chosen, nextMigration := s.movable(now)
 	if len(chosen) > 0 {
 		return entity.Decision{Action: actMigrate, Why: "their turn has come"}
 	}
-	uid, again := s.evictable(now)
+	uid, nextEviction := s.evictable(now)
 	if uid != "" {
-		return entity.Decision{Action: actEvict, Object: uid, Why: "no other is left to be moved"}
+		return entity.Decision{Action: actEvict, Object: uid, Why: "no guest is left that can migrate"}
 	}
-	return entity.Decision{WakeAt: look, Waiting: s.waiting()}.By(at).By(again)
+	return entity.Decision{WakeAt: look, Waiting: s.waiting()}.WakeBy(nextMigration).WakeBy(nextEviction)
 }
 
-// lookAt is when the guests are to be looked at again.
+// lookAt returns when the guests are to be read again.
 func (s *State) lookAt() time.Time {
 	if s.Seen.IsZero() {
 		return s.Seen
@@ -65,24 +66,24 @@ func (s *State) lookAt() time.Time {
 	return s.Seen.Add(lookWhileIdle)
 }
 
-// movable are the guests whose migrations are to be made now, in their order, and when the next may be that waits for
-// its back-off (zero: none does).
+// movable returns the guests whose migrations are to be made now, in their order, and when the next one may be that
+// waits for its back-off (zero: none does).
 func (s *State) movable(now time.Time) (chosen []contract.Movable, at time.Time) {
 	free := cmp.Or(s.Parallelism, s.Outbound, 1) - s.Guests.Count(guests.Migrating)
-	return s.Guests.Next(now, free, func(g *guests.Guest) bool { return migrates(g) && g.Running })
+	return s.Guests.Next(now, free, func(g *guests.Guest) bool { return leavesByMigration(g) && g.Running })
 }
 
-// evictable is the guest that is to be evicted now, by its UID: one after the other, when none is left that moves. ""
-// is none, and at is when the next may be that was refused (zero: none was).
+// evictable returns the UID of the guest that is to be evicted now: one after the other, when none is left that moves.
+// "" is none, and at is when the next one may be that was refused (zero: none was).
 func (s *State) evictable(now time.Time) (uid string, at time.Time) {
 	if s.Scope != contract.ScopeAll || s.Guests.Count(guests.Migrating, guests.Leaving) > 0 ||
 		slices.ContainsFunc(s.Guests, func(g guests.Guest) bool {
-			return migrates(&g) && g.Standing == guests.Waiting
+			return leavesByMigration(&g) && g.Standing == guests.Waiting
 		}) {
 		return "", at
 	}
 	chosen, at := s.Guests.Next(now, 1, func(g *guests.Guest) bool {
-		return !migrates(g) && g.Strategy != strategyMigrate
+		return !leavesByMigration(g) && g.Strategy != strategyMigrate
 	})
 	if len(chosen) > 0 {
 		uid = chosen[0].VMI.UID
@@ -90,21 +91,21 @@ func (s *State) evictable(now time.Time) (uid string, at time.Time) {
 	return uid, at
 }
 
-// undo is what is to be done of a drain that was cancelled: its migrations are cancelled, and those that are left are
-// not asked to leave any more.
-func (s *State) undo() entity.Decision {
+// decideUndo returns the next step of a drain that was cancelled: its migrations are cancelled, and the guests that are
+// left are no longer asked to leave.
+func (s *State) decideUndo() entity.Decision {
 	switch {
-	case !s.Deleted && len(s.migrations()) > 0:
+	case !s.Deleted && len(s.openMigrations()) > 0:
 		return entity.Decision{Action: actDelete, Why: "the drain was cancelled"}
-	case !s.Cleared && len(s.marked()) > 0:
+	case !s.Cleared && len(s.markedGuests()) > 0:
 		return entity.Decision{Action: actClear, Why: "the drain was cancelled"}
 	default:
 		return entity.Decision{Action: entity.ActFinish, Why: "it was cancelled"}
 	}
 }
 
-// migrations are those that were made for the node and have not ended.
-func (s *State) migrations() []contract.Object {
+// openMigrations returns the migrations that were made for the node and have not ended.
+func (s *State) openMigrations() []contract.Object {
 	var out []contract.Object
 	for _, g := range s.Guests {
 		if g.Migration.UID != "" && g.Evacuates {
@@ -114,8 +115,8 @@ func (s *State) migrations() []contract.Object {
 	return out
 }
 
-// marked are the instances that are asked to leave the node, and are not somebody else's to move.
-func (s *State) marked() []contract.Object {
+// markedGuests returns the instances that are asked to leave the node and are not moved by another controller.
+func (s *State) markedGuests() []contract.Object {
 	var out []contract.Object
 	for _, g := range s.Guests {
 		if g.Marked && g.Standing != guests.Others {
@@ -125,13 +126,13 @@ func (s *State) marked() []contract.Object {
 	return out
 }
 
-func (s *State) waiting() string {
+func (s *State) waiting() waits.Wait {
 	switch {
 	case s.Guests.Count(guests.Migrating, guests.Leaving) > 0:
-		return "those that leave"
+		return waits.For(waits.LeavingGuests)
 	case s.Guests.Count(guests.Waiting)+s.More > 0:
-		return "those whose turn comes later"
+		return waits.For(waits.LaterGuests)
 	default:
-		return "somebody to change what blocks those that are left"
+		return waits.For(waits.BlockedGuests)
 	}
 }

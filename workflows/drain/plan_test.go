@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/guests"
 )
@@ -39,9 +39,9 @@ func failed(n int, ago time.Duration) func(*contract.Movable) {
 	return func(e *contract.Movable) { e.Failures, e.LastFailure = n, now.Add(-ago) }
 }
 
-func seen(scope contract.DrainScope, guests ...contract.Movable) *State {
+func stateWith(scope contract.DrainScope, guests ...contract.Movable) *State {
 	s := &State{Node: "n", Scope: scope}
-	s.see(now, contract.FindEvacueesResult{Evacuees: guests, Outbound: 2})
+	s.foldGuests(now, contract.FindEvacueesResult{Evacuees: guests, Outbound: 2})
 	return s
 }
 
@@ -52,26 +52,26 @@ func TestStandings(t *testing.T) {
 		guest contract.Movable
 		want  guests.Standing
 	}{
-		"migratable":                         {marked, guest("a"), guests.Waiting},
-		"migratable if possible":             {all, guest("a", strategy("LiveMigrateIfPossible")), guests.Waiting},
-		"boots":                              {marked, guest("a", idle), guests.Waiting},
-		"boots, and it is not known yet":     {marked, guest("a", fixed, idle), guests.Waiting},
-		"moves":                              {marked, guest("a", moving), guests.Migrating},
-		"moves, though nobody would have it": {all, guest("a", strategy("None"), moving), guests.Migrating},
-		"cannot move":                        {all, guest("a", fixed), guests.Blocked},
+		"migratable":                     {marked, guest("a"), guests.Waiting},
+		"migratable if possible":         {all, guest("a", strategy("LiveMigrateIfPossible")), guests.Waiting},
+		"boots":                          {marked, guest("a", idle), guests.Waiting},
+		"boots, and it is not known yet": {marked, guest("a", fixed, idle), guests.Waiting},
+		"moves":                          {marked, guest("a", moving), guests.Migrating},
+		"moves, although its strategy forbids it": {all, guest("a", strategy("None"), moving), guests.Migrating},
+		"cannot move": {all, guest("a", fixed), guests.Blocked},
 		"goes": {all, guest("a", func(e *contract.Movable) {
 			e.Deleting = true
 		}), guests.Leaving},
-		"external":                   {all, guest("a", strategy("External")), guests.Others},
-		"none":                       {all, guest("a", strategy("None")), guests.Waiting},
-		"unset":                      {all, guest("a", strategy("")), guests.Waiting},
-		"none, that somebody marked": {marked, guest("a", strategy("None")), guests.Others},
+		"external":         {all, guest("a", strategy("External")), guests.Others},
+		"none":             {all, guest("a", strategy("None")), guests.Waiting},
+		"unset":            {all, guest("a", strategy("")), guests.Waiting},
+		"none, and marked": {marked, guest("a", strategy("None")), guests.Others},
 		"cannot move, if possible": {all, guest("a", fixed, strategy("LiveMigrateIfPossible")),
 			guests.Waiting},
 		"cannot move any more, if possible": {marked, guest("a", fixed, strategy("LiveMigrateIfPossible")), guests.Others},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := seen(c.scope, c.guest).Guests[0]
+			g := stateWith(c.scope, c.guest).Guests[0]
 			require.Equal(t, c.want, g.Standing, g.Reason)
 			require.NotEmpty(t, g.Reason)
 			require.Equal(t, now, g.Since)
@@ -87,7 +87,7 @@ func names(chosen []contract.Movable) []string {
 	return out
 }
 
-func TestWhoMovesNext(t *testing.T) {
+func TestMovable(t *testing.T) {
 	for name, c := range map[string]struct {
 		guests      []contract.Movable
 		parallelism int
@@ -112,7 +112,7 @@ func TestWhoMovesNext(t *testing.T) {
 			at: 260 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := seen(contract.ScopeMarked, c.guests...)
+			s := stateWith(contract.ScopeMarked, c.guests...)
 			s.Parallelism = c.parallelism
 			chosen, at := s.movable(now)
 			require.Equal(t, c.want, names(chosen))
@@ -125,7 +125,7 @@ func TestWhoMovesNext(t *testing.T) {
 	}
 }
 
-func TestWhatIsDoneNext(t *testing.T) {
+func TestDecide(t *testing.T) {
 	const marked, all = contract.ScopeMarked, contract.ScopeAll
 	for name, c := range map[string]struct {
 		state  *State
@@ -134,54 +134,55 @@ func TestWhatIsDoneNext(t *testing.T) {
 		object string
 		wake   time.Duration // from now; 0: never
 	}{
-		"at first":       {state: &State{}, want: entity.ActRead},
-		"nobody is left": {state: seen(marked), want: entity.ActFinish},
-		"only others' are left": {state: seen(all, guest("a", strategy("External"))),
+		"at first":         {state: &State{}, want: entity.ActRead},
+		"no guest is left": {state: stateWith(marked), want: entity.ActFinish},
+		"only others' are left": {state: stateWith(all, guest("a", strategy("External"))),
 			want: entity.ActFinish},
-		"there are more": {state: seen(all), change: func(s *State) { s.More = 1 }, wake: lookWhileIdle},
-		"the node is gone": {state: seen(all, guest("a")), change: func(s *State) { s.Gone = true },
+		"there are more": {state: stateWith(all), change: func(s *State) { s.More = 1 }, wake: lookWhileIdle},
+		"the node is gone": {state: stateWith(all, guest("a")), change: func(s *State) { s.Gone = true },
 			want: entity.ActFinish},
-		"somebody waits": {state: seen(marked, guest("a")), want: actMigrate},
-		"paused": {state: seen(marked, guest("a")), change: func(s *State) { s.Paused = &Request{} },
+		"a guest waits": {state: stateWith(marked, guest("a")), want: actMigrate},
+		"paused": {state: stateWith(marked, guest("a")), change: func(s *State) { s.Paused = &Request{} },
 			wake: lookWhileIdle},
-		"paused, and one moves": {state: seen(marked, guest("a", moving), guest("b")),
+		"paused, and one moves": {state: stateWith(marked, guest("a", moving), guest("b")),
 			change: func(s *State) { s.Paused = &Request{} }, wake: lookWhileMoving},
-		"one moves": {state: seen(marked, guest("a", moving)), wake: lookWhileMoving},
-		"something has changed": {state: seen(marked, guest("a")), change: func(s *State) {
+		"one moves": {state: stateWith(marked, guest("a", moving)), wake: lookWhileMoving},
+		"something has changed": {state: stateWith(marked, guest("a")), change: func(s *State) {
 			s.Stale = true
 		}, want: entity.ActRead},
-		"nobody can move":       {state: seen(marked, guest("a", fixed)), wake: lookWhileIdle},
-		"one backs off":         {state: seen(marked, guest("a", failed(1, 0))), wake: 20 * time.Second},
-		"none are evicted last": {state: seen(all, guest("a"), guest("b", strategy("None"))), want: actMigrate},
-		"none wait for moves": {state: seen(all, guest("a", moving), guest("b", strategy("None"))),
+		"no guest can move":     {state: stateWith(marked, guest("a", fixed)), wake: lookWhileIdle},
+		"one backs off":         {state: stateWith(marked, guest("a", failed(1, 0))), wake: 20 * time.Second},
+		"none are evicted last": {state: stateWith(all, guest("a"), guest("b", strategy("None"))), want: actMigrate},
+		"none wait for moves": {state: stateWith(all, guest("a", moving), guest("b", strategy("None"))),
 			wake: lookWhileMoving},
-		"none wait for back-offs": {state: seen(all, guest("a", failed(1, 0)), guest("b", strategy("None"))),
+		"none wait for back-offs": {state: stateWith(all, guest("a", failed(1, 0)), guest("b", strategy("None"))),
 			wake: 20 * time.Second},
-		"none do not wait for what is blocked": {state: seen(all, guest("a", fixed), guest("b", strategy("None"))),
+		"none do not wait for what is blocked": {state: stateWith(all, guest("a", fixed), guest("b", strategy("None"))),
 			want: actEvict, object: "b"},
-		"none one after the other": {state: seen(all, guest("a", strategy("None")), guest("b", strategy("None"))),
+		"none one after the other": {state: stateWith(all, guest("a", strategy("None")), guest("b", strategy("None"))),
 			change: func(s *State) { s.Guests[0].Evicted, s.Guests[0].Standing = true, guests.Leaving },
 			wake:   lookWhileMoving},
-		"none that a budget protects": {state: seen(all, guest("a", strategy("None"))),
-			change: func(s *State) { s.Guests = s.Guests.Refused(now, "a", "a budget") }, wake: 10 * time.Second},
+		"none that a budget protects": {state: stateWith(all, guest("a", strategy("None"))),
+			change: func(s *State) { s.Guests = s.Guests.RecordRefused(now, "a", "a budget") }, wake: 10 * time.Second},
 		"none behind one that a budget protects": {
-			state:  seen(all, guest("a", strategy("None")), guest("b", strategy("None"))),
-			change: func(s *State) { s.Guests = s.Guests.Refused(now, "a", "a budget") }, want: actEvict, object: "b"},
-		"cancelled": {state: seen(marked, guest("a", moving)), change: func(s *State) { s.cancel(Request{}) },
+			state:  stateWith(all, guest("a", strategy("None")), guest("b", strategy("None"))),
+			change: func(s *State) { s.Guests = s.Guests.RecordRefused(now, "a", "a budget") },
+			want:   actEvict, object: "b"},
+		"cancelled": {state: stateWith(marked, guest("a", moving)), change: func(s *State) { s.cancel(Request{}) },
 			want: entity.ActRead},
-		"cancelled, and looked": {state: seen(marked, guest("a", moving)), change: func(s *State) {
+		"cancelled, and looked": {state: stateWith(marked, guest("a", moving)), change: func(s *State) {
 			s.cancel(Request{})
 			s.Stale = false
 		}, want: actDelete},
-		"cancelled, its migrations deleted": {state: seen(marked, guest("a", moving)), change: func(s *State) {
+		"cancelled, its migrations deleted": {state: stateWith(marked, guest("a", moving)), change: func(s *State) {
 			s.cancel(Request{})
 			s.Stale, s.Deleted = false, true
 		}, want: actClear},
-		"cancelled, all done": {state: seen(marked, guest("a", moving)), change: func(s *State) {
+		"cancelled, all done": {state: stateWith(marked, guest("a", moving)), change: func(s *State) {
 			s.cancel(Request{})
 			s.Stale, s.Deleted, s.Cleared = false, true, true
 		}, want: entity.ActFinish},
-		"cancelled, others' stay marked": {state: seen(all, guest("a", strategy("External"))),
+		"cancelled, others' stay marked": {state: stateWith(all, guest("a", strategy("External"))),
 			change: func(s *State) {
 				s.cancel(Request{})
 				s.Stale = false
@@ -204,56 +205,56 @@ func TestWhatIsDoneNext(t *testing.T) {
 	}
 }
 
-// TestHowTheyLeft is counted by what was known of each before.
-func TestHowTheyLeft(t *testing.T) {
-	s := seen(contract.ScopeAll, guest("a", moving), guest("b", strategy("None")), guest("c"), guest("d", fixed))
+// Guests that have left are counted by the standing that each had before.
+func TestCountsHowGuestsLeft(t *testing.T) {
+	s := stateWith(contract.ScopeAll, guest("a", moving), guest("b", strategy("None")), guest("c"), guest("d", fixed))
 	s.Guests[1].Evicted = true
 	later := now.Add(time.Minute)
-	s.see(later, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("d", fixed)}})
+	s.foldGuests(later, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("d", fixed)}})
 	require.Equal(t, []int{1, 1, 1}, []int{s.Moved, s.Evicted, s.Left})
 	require.Len(t, s.Guests, 1)
 	require.Equal(t, now, s.Guests[0].Since, "it is blocked since then")
 	require.Equal(t, "1 moved, 1 evicted, 1 left in other ways, 1 blocked.", s.summary())
 }
 
-func TestARefusalIsTriedAgainLaterAndForgottenWhenItWorks(t *testing.T) {
-	s := seen(contract.ScopeMarked, guest("a"))
-	s.Guests = s.Guests.Refused(now, "a", "quota")
+func TestRetriesRefusal(t *testing.T) {
+	s := stateWith(contract.ScopeMarked, guest("a"))
+	s.Guests = s.Guests.RecordRefused(now, "a", "quota")
 	require.Equal(t, guests.Blocked, s.Guests[0].Standing)
 	require.Equal(t, actMigrate, s.decide(now.Add(10*time.Second)).Action)
-	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a")}})
+	s.foldGuests(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a")}})
 	require.Equal(t, "quota", s.Guests[0].Reason)
-	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a", moving)}})
+	s.foldGuests(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a", moving)}})
 	require.Equal(t, guests.Migrating, s.Guests[0].Standing)
 	require.Zero(t, s.Guests[0].Tries)
 }
 
-func TestAPersonEndsABackOff(t *testing.T) {
-	s := seen(contract.ScopeMarked, guest("a", failed(3, 0)))
+func TestPersonEndsBackOff(t *testing.T) {
+	s := stateWith(contract.ScopeMarked, guest("a", failed(3, 0)))
 	require.True(t, s.Guests.BacksOff())
-	s.hurry(now)
+	s.endBackOffs(now)
 	s.Stale = false
 	require.False(t, s.Guests.BacksOff())
 	require.Equal(t, actMigrate, s.decide(now).Action)
-	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a", failed(4, 0))}, Outbound: 2})
+	s.foldGuests(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a", failed(4, 0))}, Outbound: 2})
 	require.True(t, s.Guests.BacksOff(), "it has failed again")
 }
 
-func TestTheScopeFollowsTheNode(t *testing.T) {
-	s := seen(contract.ScopeMarked, guest("a"))
-	s.tell(contract.DrainProgress{Scope: contract.ScopeMarked})
+func TestScopeFollowsNode(t *testing.T) {
+	s := stateWith(contract.ScopeMarked, guest("a"))
+	s.observe(contract.DrainProgress{Scope: contract.ScopeMarked})
 	require.False(t, s.Stale)
-	s.tell(contract.DrainProgress{Scope: contract.ScopeAll, Parallelism: 3, Marked: 2})
+	s.observe(contract.DrainProgress{Scope: contract.ScopeAll, Parallelism: 3, Marked: 2})
 	require.True(t, s.Stale)
 	require.Equal(t, contract.ScopeAll, s.Scope)
 	stays := func(e *contract.Movable) { e.Marked = false }
-	s.see(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a"), guest("b", stays, fixed),
+	s.foldGuests(now, contract.FindEvacueesResult{Evacuees: []contract.Movable{guest("a"), guest("b", stays, fixed),
 		guest("c", stays, strategy("None"))}})
-	s.tell(contract.DrainProgress{Scope: contract.ScopeMarked, Marked: 2})
+	s.observe(contract.DrainProgress{Scope: contract.ScopeMarked, Marked: 2})
 	require.Equal(t, contract.ScopeMarked, s.Scope)
 	require.Equal(t, 3, s.Parallelism)
 	require.Equal(t, entity.ActRead, s.decide(now).Action)
-	s.see(now, contract.FindEvacueesResult{})
+	s.foldGuests(now, contract.FindEvacueesResult{})
 	require.Equal(t, entity.ActFinish, s.decide(now).Action)
 	require.Equal(t, contract.DrainResult{Scope: contract.ScopeMarked, Left: 1,
 		Summary: "The node is neither tainted nor cordoned any more, so other guests stay: 0 moved, 1 left in " +

@@ -3,13 +3,13 @@ package drain
 import (
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/guests"
 )
 
-// migrates says that its migration is what a guest is to leave by.
-func migrates(g *guests.Guest) bool {
+// leavesByMigration reports whether a guest is to leave by migration.
+func leavesByMigration(g *guests.Guest) bool {
 	return g.Migratable && (g.Strategy == strategyMigrate || g.Strategy == strategyIfPossible)
 }
 
@@ -20,50 +20,50 @@ const (
 	strategyExternal   = "External"
 )
 
-// State is everything that a drain knows. It is carried across Continue-As-New.
+// State is everything that a drain knows. Continue-As-New carries it.
 type State struct {
 	Node        string              `json:"node"`
 	Scope       contract.DrainScope `json:"scope"`
 	Parallelism int                 `json:"parallelism,omitempty"`
 	Marked      int                 `json:"marked,omitempty"`
 	Since       time.Time           `json:"since"`
-	// Guests are those that are to leave, in the order in which that is to be, as they were at Seen. More is how many
-	// there are besides, and Outbound the cluster's limit.
+	// Guests are those that are to leave, in that order, as they were at Seen. More is how many there are besides, and
+	// Outbound the cluster's limit.
 	Guests   guests.List `json:"guests,omitempty"`
 	More     int         `json:"more,omitempty"`
 	Outbound int         `json:"outbound,omitempty"`
 	Seen     time.Time   `json:"seen,omitzero"`
-	// Stale says that there is something new to be read.
+	// Stale is set when the guests have to be read.
 	Stale bool `json:"stale,omitempty"`
-	// Moved, Evicted and Left count those that are not on the node any more.
+	// Moved, Evicted and Left count those that are no longer on the node.
 	Moved   int `json:"moved,omitempty"`
 	Evicted int `json:"evicted,omitempty"`
 	Left    int `json:"left,omitempty"`
 
 	Paused    *Request `json:"paused,omitempty"`
 	Cancelled *Request `json:"cancelled,omitempty"`
-	// Deleted and Cleared say what was done since it was cancelled.
+	// Deleted and Cleared are set when these steps of its cancellation are done.
 	Deleted bool `json:"deleted,omitempty"`
 	Cleared bool `json:"cleared,omitempty"`
-	// Withdrawn says that not all guests are to leave any more: the node's taint and cordon are gone.
+	// Withdrawn is set when not all guests are to leave any longer: the node's taint and cordon have ended.
 	Withdrawn bool `json:"withdrawn,omitempty"`
-	// Gone says that the node exists no more.
+	// Gone is set when the node no longer exists.
 	Gone bool `json:"gone,omitempty"`
-	// Detached says that a run of the node's entity before this one has opened it.
+	// Detached is set when an earlier run of the node's entity has opened it.
 	Detached bool            `json:"detached,omitempty"`
 	Failure  *entity.Failure `json:"failure,omitempty"`
 	entity.Manual
 }
 
-// Request is what a person asked for, as claimed.
+// Request is a person's control, as claimed.
 type Request struct {
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"`
 }
 
-// tell takes in what the node's entity says.
-func (s *State) tell(p contract.DrainProgress) {
+// observe folds in the progress that the node's entity signals.
+func (s *State) observe(p contract.DrainProgress) {
 	if s.Scope != p.Scope {
 		s.Withdrawn = p.Scope == contract.ScopeMarked
 	}
@@ -77,14 +77,14 @@ func (s *State) tell(p contract.DrainProgress) {
 	s.Marked, s.Gone = p.Marked, s.Gone || p.Gone
 }
 
-// see takes in what was read of the node's guests.
-func (s *State) see(now time.Time, r contract.FindEvacueesResult) {
-	next, gone := s.Guests.See(now, r.Evacuees, r.More, s.judge)
+// foldGuests folds in the node's guests as they were read.
+func (s *State) foldGuests(now time.Time, r contract.FindEvacueesResult) {
+	next, gone := s.Guests.FoldFound(now, r.Evacuees, r.More, s.standingOf)
 	for _, b := range gone {
 		switch {
 		case b.Evicted:
 			s.Evicted++
-		case !b.Marked && s.Scope == contract.ScopeMarked: // it is not to leave any more
+		case !b.Marked && s.Scope == contract.ScopeMarked: // it is no longer to leave
 		case b.Standing == guests.Migrating:
 			s.Moved++
 		default:
@@ -94,8 +94,8 @@ func (s *State) see(now time.Time, r contract.FindEvacueesResult) {
 	s.Guests, s.More, s.Outbound, s.Seen, s.Stale = next, r.More, r.Outbound, now, false
 }
 
-// judge says how a guest stands, and why.
-func (s *State) judge(g *guests.Guest) (guests.Standing, string) {
+// standingOf returns a guest's standing, and why.
+func (s *State) standingOf(g *guests.Guest) (guests.Standing, string) {
 	switch {
 	case g.Deleting:
 		return guests.Leaving, "it is being deleted"
@@ -107,15 +107,15 @@ func (s *State) judge(g *guests.Guest) (guests.Standing, string) {
 		return guests.Others, "its eviction strategy is External: another controller moves it"
 	case g.Refused != "":
 		return guests.Blocked, g.Refused
-	case !g.Running && (migrates(g) || g.Strategy == strategyMigrate):
+	case !g.Running && (leavesByMigration(g) || g.Strategy == strategyMigrate):
 		return guests.Waiting, "its guest does not run yet, or is in two pods"
-	case migrates(g):
+	case leavesByMigration(g):
 		return guests.Waiting, "its turn"
 	case g.Strategy == strategyMigrate:
 		return guests.Blocked, "it cannot be moved: " + g.Why
 	case s.Scope == contract.ScopeAll:
 		return guests.Waiting, "to be evicted when no other is left to be moved"
 	default:
-		return guests.Others, "its eviction is not refused: whoever asked for it may ask again"
+		return guests.Others, "its eviction is not refused, so it may be requested again"
 	}
 }

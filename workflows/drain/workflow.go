@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -18,8 +18,8 @@ type drain struct {
 	loop  *entity.Loop
 }
 
-// Workflow is a drain. It ends when nobody is left who is to leave, or when it was cancelled and has taken back what it
-// can.
+// Workflow runs a drain. It ends when all guests that are to leave have left, or when it was cancelled and has
+// cancelled its migrations and cleared its evacuations.
 func Workflow(ctx workflow.Context, in contract.DrainInput) (contract.DrainResult, error) {
 	d := &drain{in: in, state: State{Node: in.Node, Scope: in.Scope, Parallelism: in.Parallelism,
 		Marked: in.Marked, Since: workflow.Now(ctx)}}
@@ -30,7 +30,10 @@ func Workflow(ctx workflow.Context, in contract.DrainInput) (contract.DrainResul
 	if err := entity.Decode(in.Carried, &d.state); err != nil {
 		return contract.DrainResult{}, err
 	}
-	// Cancelled by Temporal it ends as by the control: what it has begun is taken back.
+	if in.Uncordoned {
+		d.state.endByUncordon(workflow.Now(ctx))
+	}
+	// A cancellation by Temporal acts like the control: migrations are cancelled and evacuations cleared.
 	loop, stop := workflow.NewDisconnectedContext(ctx)
 	defer stop()
 	d.loop = entity.NewLoop(loop, d)
@@ -41,12 +44,17 @@ func Workflow(ctx workflow.Context, in contract.DrainInput) (contract.DrainResul
 			d.loop.Wake()
 		}
 	})
-	entity.OnSignal(d.loop, contract.SignalProgress, d.state.tell)
+	entity.OnSignal(d.loop, contract.SignalProgress, func(p contract.DrainProgress) {
+		d.state.observe(p)
+		if p.Uncordoned {
+			d.state.endByUncordon(workflow.Now(loop))
+		}
+	})
 	entity.OnSignal(d.loop, contract.SignalDetached, func(struct{}) { d.state.Detached = true })
 	if err := d.loop.OnControls(&d.state.Manual, d.controls()...); err != nil {
 		return contract.DrainResult{}, err
 	}
-	d.loop.Describe(loop, []entity.Attribute{{Name: contract.SearchNode, Value: in.Node}})
+	d.loop.SetSearchAttributes(loop, []entity.Attribute{{Name: contract.SearchNode, Value: in.Node}})
 	err := d.loop.Run(contract.WorkflowDrain, func(carried []byte) any {
 		again := in
 		again.Carried = carried
@@ -55,13 +63,13 @@ func Workflow(ctx workflow.Context, in contract.DrainInput) (contract.DrainResul
 	if workflow.IsContinueAsNewError(err) {
 		return contract.DrainResult{}, err
 	}
-	return entity.ReportedTo(loop, d.state.Detached, d.state.result(), err)
+	return entity.ReportOutcomeIf(loop, d.state.Detached, d.state.result(), err)
 }
 
-// State answers the state query.
+// State returns the state, for the query.
 func (d *drain) State() any { return d.state }
 
-// Busy is false: nothing is open between two steps.
+// Busy reports whether something is open between two steps: never.
 func (d *drain) Busy() bool { return false }
 
 // Refresh has nothing to derive.
@@ -74,7 +82,7 @@ func (d *drain) Plan(now time.Time) entity.Plan {
 
 // act does a step.
 func (d *drain) act(ctx workflow.Context, do entity.Decision) error {
-	return entity.Settle(ctx, &d.state.Failure, do.Step(), "", d.step(ctx, do))
+	return entity.RecordResult(ctx, &d.state.Failure, do.Step(), "", d.step(ctx, do))
 }
 
 func (d *drain) step(ctx workflow.Context, do entity.Decision) error {
@@ -85,7 +93,7 @@ func (d *drain) step(ctx workflow.Context, do entity.Decision) error {
 			"look who is on "+s.Node, contract.FindEvacueesInput{Node: s.Node, Scope: s.Scope,
 				Priority: s.Guests.Priority(s.More)})
 		if err == nil {
-			s.see(workflow.Now(ctx), r)
+			s.foldGuests(workflow.Now(ctx), r)
 		}
 		return err
 	case actMigrate:
@@ -94,12 +102,12 @@ func (d *drain) step(ctx workflow.Context, do entity.Decision) error {
 		return d.evict(ctx, do.Object)
 	case actDelete:
 		err := entity.Do(ctx, contract.ActivityDeleteMigrations, "cancel migrations away from "+s.Node,
-			contract.DeleteMigrationsInput{Migrations: s.migrations()})
+			contract.DeleteMigrationsInput{Migrations: s.openMigrations()})
 		s.Deleted = err == nil
 		return err
 	case actClear:
 		err := entity.Do(ctx, contract.ActivityClearEvacuation, "let those that are left on "+s.Node+" stay",
-			contract.ClearEvacuationInput{Node: s.Node, Instances: s.marked()})
+			contract.ClearEvacuationInput{Node: s.Node, Instances: s.markedGuests()})
 		s.Cleared = err == nil
 		return err
 	default:
@@ -107,7 +115,7 @@ func (d *drain) step(ctx workflow.Context, do entity.Decision) error {
 	}
 }
 
-// migrate makes the migrations whose turn has come, and looks then what has become of them.
+// migrate makes the migrations that are due, and has the guests read afterwards.
 func (d *drain) migrate(ctx workflow.Context) error {
 	s := &d.state
 	chosen, _ := s.movable(workflow.Now(ctx))
@@ -118,7 +126,7 @@ func (d *drain) migrate(ctx workflow.Context) error {
 		return err
 	}
 	for _, refused := range r.Refused {
-		s.Guests = s.Guests.Refused(workflow.Now(ctx), refused.UID, refused.Why)
+		s.Guests = s.Guests.RecordRefused(workflow.Now(ctx), refused.UID, refused.Why)
 	}
 	s.Stale = len(r.Refused) < len(chosen)
 	return nil
@@ -138,9 +146,9 @@ func (d *drain) evict(ctx workflow.Context, uid string) error {
 	case err != nil:
 		return err
 	case r.Refused != "":
-		s.Guests = s.Guests.Refused(now, uid, r.Refused)
+		s.Guests = s.Guests.RecordRefused(now, uid, r.Refused)
 	default:
-		s.Guests = s.Guests.Evicted(now, uid, s.judge)
+		s.Guests = s.Guests.RecordEvicted(now, uid, s.standingOf)
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -118,7 +118,7 @@ func (n *node) control(name string, at time.Duration) {
 	}, at)
 }
 
-func TestADrainMovesAllAndEvictsTheRest(t *testing.T) {
+func TestMovesAllAndEvictsTheRest(t *testing.T) {
 	n := newNode(t, guest("a"), guest("b"), guest("c"), guest("d", strategy("None")), guest("e", strategy("None")),
 		guest("f", strategy("External")))
 	r := n.drain(t, contract.ScopeAll)
@@ -129,11 +129,11 @@ func TestADrainMovesAllAndEvictsTheRest(t *testing.T) {
 		Summary: "The guests have left: 3 moved, 2 evicted, 1 left to others."}, r)
 }
 
-func TestADrainOfNobodyEndsAtOnce(t *testing.T) {
+func TestEmptyDrainEndsAtOnce(t *testing.T) {
 	require.Equal(t, "The guests have left: 0 moved.", newNode(t).drain(t, contract.ScopeMarked).Summary)
 }
 
-func TestAPausedDrainBeginsNothing(t *testing.T) {
+func TestPausedDrainBeginsNothing(t *testing.T) {
 	n := newNode(t, guest("a"), guest("b"), guest("c"))
 	n.control(contract.ControlPauseDrain, 0)
 	n.RegisterDelayedCallback(func() { require.Empty(t, n.made) }, time.Hour)
@@ -141,7 +141,7 @@ func TestAPausedDrainBeginsNothing(t *testing.T) {
 	require.Equal(t, 3, n.drain(t, contract.ScopeMarked).Moved)
 }
 
-func TestACancelledDrainTakesBackWhatItCan(t *testing.T) {
+func TestCancelledDrainCleansUp(t *testing.T) {
 	n := newNode(t, guest("a"), guest("b"), guest("c"))
 	n.stuck = true
 	n.control(contract.ControlCancelDrain, 5*time.Second)
@@ -152,8 +152,37 @@ func TestACancelledDrainTakesBackWhatItCan(t *testing.T) {
 	require.Equal(t, "alice", r.CancelledBy)
 }
 
-// TestTemporalsCancellationIsTheSame: what a drain has begun is taken back.
-func TestTemporalsCancellationIsTheSame(t *testing.T) {
+// TestUncordonCleansUp: uncordoning a node ends its drain, and does not count as a person's cancellation: other drains
+// may begin.
+func TestUncordonCleansUp(t *testing.T) {
+	for name, begin := range map[string]func(n *node) contract.DrainInput{
+		"while it drains": func(n *node) contract.DrainInput {
+			n.RegisterDelayedCallback(func() {
+				n.SignalWorkflow(contract.SignalProgress,
+					contract.DrainProgress{Scope: contract.ScopeMarked, Marked: 3, Uncordoned: true})
+			}, 5*time.Second)
+			return contract.DrainInput{Node: "n", Scope: contract.ScopeMarked}
+		},
+		"before it begins": func(n *node) contract.DrainInput {
+			return contract.DrainInput{Node: "n", Scope: contract.ScopeMarked, Uncordoned: true}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, guest("a"), guest("b"), guest("c"))
+			n.stuck = true
+			n.ExecuteWorkflow(Workflow, begin(n))
+			var r contract.DrainResult
+			require.NoError(t, n.GetWorkflowResult(&r))
+			require.Len(t, n.deleted, len(n.made))
+			require.Equal(t, []string{"a", "b", "c"}, n.cleared)
+			require.Empty(t, r.CancelledBy)
+			require.Contains(t, r.Summary, "The node was uncordoned, so guests stay")
+		})
+	}
+}
+
+// TestTemporalCancellationCleansUp: cancelling the drain in Temporal has the effect of the control cancel-drain.
+func TestTemporalCancellationCleansUp(t *testing.T) {
 	n := newNode(t, guest("a"))
 	n.stuck = true
 	n.RegisterDelayedCallback(n.CancelWorkflow, 5*time.Second)
@@ -162,8 +191,8 @@ func TestTemporalsCancellationIsTheSame(t *testing.T) {
 	require.Equal(t, "Temporal", r.CancelledBy)
 }
 
-// TestWhatIsBlockedWaitsForSomebody who changes it, and holds nobody else up.
-func TestWhatIsBlockedWaitsForSomebody(t *testing.T) {
+// TestBlockedGuestWaitsForPerson: a blocked guest waits for a person, and does not block others.
+func TestBlockedGuestWaitsForPerson(t *testing.T) {
 	n := newNode(t, guest("a", fixed), guest("b"), guest("c", strategy("None")))
 	n.RegisterDelayedCallback(func() {
 		require.Equal(t, []string{"b"}, n.made)
@@ -174,8 +203,8 @@ func TestWhatIsBlockedWaitsForSomebody(t *testing.T) {
 	require.Equal(t, []string{"b", "a"}, n.made)
 }
 
-// TestADrainEndsWithTheTaint: one that is blocked does not keep it open, and who comes later stays.
-func TestADrainEndsWithTheTaint(t *testing.T) {
+// TestDrainEndsWithTaint: a blocked guest does not keep it open, and one that comes later stays.
+func TestDrainEndsWithTaint(t *testing.T) {
 	unmarked := func(e *contract.Movable) { e.Marked = false }
 	n := newNode(t, guest("a", fixed, unmarked))
 	n.RegisterDelayedCallback(func() {
@@ -186,7 +215,7 @@ func TestADrainEndsWithTheTaint(t *testing.T) {
 	require.Empty(t, append(n.made, n.evicted...))
 }
 
-func TestWhatIsRefusedIsTriedAgain(t *testing.T) {
+func TestRetriesRefusedSteps(t *testing.T) {
 	n := newNode(t, guest("a"), guest("b"), guest("c", strategy("None")))
 	n.refuse = "a"
 	n.RegisterDelayedCallback(func() {
@@ -200,8 +229,8 @@ func TestWhatIsRefusedIsTriedAgain(t *testing.T) {
 	require.Equal(t, 1, n.drain(t, contract.ScopeAll).Evicted)
 }
 
-// TestADrainGoesOnInAnotherRun with all that it knows, and says how it ended to the entity that has opened it.
-func TestADrainGoesOnInAnotherRun(t *testing.T) {
+// The transition continues in another run with its whole state, and reports its outcome to the entity that opened it.
+func TestContinuesInAnotherRun(t *testing.T) {
 	n := newNode(t, guest("a", fixed), guest("b"))
 	n.control(contract.ControlPauseDrain, 0)
 	n.RegisterDelayedCallback(func() { n.SignalWorkflow(contract.SignalDetached, nil) }, time.Minute)

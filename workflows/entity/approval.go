@@ -5,29 +5,28 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Approval lets one transition begin that waits for a person.
+// Approval is a person's consent to one transition that waits for it.
 type Approval struct {
 	Operation contract.Operation `json:"operation"`
 	Actor     string             `json:"actor"` // claimed
 	At        time.Time          `json:"at"`
-	// Generation is that of the object which was approved, and VMI the UID of the instance that may go ("": there was
-	// none).
+	// Generation is the approved object's, and VMI the UID of the instance that may be stopped ("": there was none).
 	Generation int64  `json:"generation,omitempty"`
 	VMI        string `json:"vmi,omitempty"`
 }
 
-// covers says that a is of this operation on the object as it is now, and, where an instance is to go, of that
-// instance's end.
+// covers reports whether the approval is for this operation on the object as it is now, and, where an instance is to be
+// stopped, for that instance.
 func (a *Approval) covers(op contract.Operation, generation int64, vmi string) bool {
 	return a != nil && a.Operation == op && a.Generation == generation &&
 		(op == contract.OperationStart || a.VMI == vmi)
 }
 
-// AwaitApproval notes which transition waits for approval ("": none), so that one can be given, and drops one that was
-// given for something else.
+// AwaitApproval sets the transition that waits for approval ("": none), and drops an approval that was given for
+// another one.
 func (m *Manual) AwaitApproval(op contract.Operation, generation int64, vmi string) {
 	m.Awaiting = op
 	if !m.Approved.covers(op, generation, vmi) {
@@ -35,13 +34,13 @@ func (m *Manual) AwaitApproval(op contract.Operation, generation int64, vmi stri
 	}
 }
 
-// awaits says that a transition may not begin before somebody approves it.
-func (m *Manual) awaits(op contract.Operation) bool {
+// needsApproval reports whether a transition must not begin without a person's approval.
+func (m *Manual) needsApproval(op contract.Operation) bool {
 	return op != contract.OperationNone && m.Awaiting == op && m.Approved == nil
 }
 
-// Approve is the control that lets the transition begin which waits for approval. now says which generation of the
-// object, and which instance (its UID), are approved.
+// Approve returns the control that lets the waiting transition begin. now returns the object's generation and the
+// instance's UID that are approved.
 func Approve(m *Manual, now func() (generation int64, vmi string)) Control {
 	return Control{
 		Name: contract.ControlApprove, Does: "Let the transition that waits for approval begin.",
@@ -62,9 +61,9 @@ func Approve(m *Manual, now func() (generation int64, vmi string)) Control {
 	}
 }
 
-// approvalCondition shows that a transition waits for approval; nil: none does.
+// approvalCondition returns the condition of a transition that waits for approval; nil: none does.
 func (m *Manual) approvalCondition() *contract.Condition {
-	if !m.awaits(m.Awaiting) {
+	if !m.needsApproval(m.Awaiting) {
 		return nil
 	}
 	return &contract.Condition{

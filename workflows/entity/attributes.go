@@ -4,18 +4,18 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Attribute is a search attribute of type Keyword. An empty value removes it.
 type Attribute struct {
 	Name, Value string
-	// Along says that its change alone is not worth an event: it is written with the next change of another one.
+	// Along is set when a change of it alone is not worth an event: it is written with the next change of another one.
 	Along bool
 }
 
-// Describe keeps the search attributes current, in one event and only when something has changed.
-func (l *Loop) Describe(ctx workflow.Context, attributes []Attribute) {
+// SetSearchAttributes keeps the search attributes current, in one event and only when something has changed.
+func (l *Loop) SetSearchAttributes(ctx workflow.Context, attributes []Attribute) {
 	described := ""
 	updates := make([]temporal.SearchAttributeUpdate, 0, len(attributes))
 	for _, a := range attributes {
@@ -29,7 +29,7 @@ func (l *Loop) Describe(ctx workflow.Context, attributes []Attribute) {
 	}
 	l.described = described
 	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
-		workflow.GetLogger(ctx).Warn("search attributes not written", "error", err)
+		workflow.GetLogger(ctx).Warn("failed to write search attributes", "error", err)
 	}
 }
 

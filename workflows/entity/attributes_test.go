@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestSearchAttributesAreWrittenWhenTheyChange: in one event, and not for what only goes along.
-func TestSearchAttributesAreWrittenWhenTheyChange(t *testing.T) {
+// TestWritesChangedSearchAttributes: changed attributes are written in one event, and insignificant changes are not
+// written.
+func TestWritesChangedSearchAttributes(t *testing.T) {
 	env := environment.New()
 	written := 0
 	env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(mock.Arguments) { written++ }).Return(nil)
@@ -24,7 +25,7 @@ func TestSearchAttributesAreWrittenWhenTheyChange(t *testing.T) {
 			want             int
 		}{{"Running", "", 1}, {"Running", "", 1}, {"Running", "delete", 1}, {"Succeeded", "delete", 2}, {"", "delete",
 			3}} {
-			l.Describe(ctx, []entity.Attribute{
+			l.SetSearchAttributes(ctx, []entity.Attribute{
 				{Name: contract.SearchPhase, Value: c.phase},
 				{Name: contract.SearchOperation, Value: c.operation, Along: true},
 			})

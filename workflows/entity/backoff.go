@@ -2,14 +2,14 @@ package entity
 
 import "time"
 
-// Evacuations and workload updates of an instance of which others have failed wait as with KubeVirt: 20 s, doubled with
-// each that has failed since one succeeded. KubeVirt keeps no more than five of them.
+// Back-off of evacuations and workload updates of an instance after failed ones, as KubeVirt's: 20 s, doubled with each
+// failure since the last success. KubeVirt keeps at most five of them.
 const (
 	backOff     = 20 * time.Second
 	backOffMost = 5
 )
 
-// BackOffEnd is when the next one may begin; zero: at any time.
+// BackOffEnd returns when the next one may begin; zero: at any time.
 func BackOffEnd(failures int, last time.Time) time.Time {
 	if failures == 0 || last.IsZero() {
 		return time.Time{}

@@ -9,25 +9,26 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// permanent are the application errors that another attempt cannot help.
-func permanent() []string {
+// permanentErrors returns the types of application errors after which a retry of the call is useless. Nothing may be
+// added: recorded histories depend on which calls are retried. An activity marks its own final failures instead.
+func permanentErrors() []string {
 	return []string{contract.ErrorGone, contract.ErrorConflict, contract.ErrorInvalid, contract.ErrorStartFailed}
 }
 
-// Limits of calls to Kubernetes. They count work: how long one attempt may take, once it has begun, and how many
-// attempts are made. Waiting in virtflow's own queues counts towards nothing: under load it takes long, and neither
-// fails nor repeats what was asked for.
+// Limits of calls to Kubernetes. They bound the duration of one attempt, and the number of attempts. The wait in
+// virtflow's own queues is not bounded: under load it is long, and must neither fail nor repeat a call.
 const (
 	attemptLimit = 10 * time.Second
-	attempts     = 9 // with the pauses between them, a minute of an API server that answers at once, and refuses
+	attempts     = 9 // with the pauses between them, a minute of an API server that answers each with an error
 	QueueLimit   = time.Hour
 )
 
-// LocalOptions are for short idempotent calls to Kubernetes: done inside the workflow task, once. The SDK takes a
-// missing limit of the whole for that of an attempt, and the whole includes the wait for a free slot.
+// LocalOptions returns the options of short idempotent calls to Kubernetes: one attempt, within the workflow task.
+// Without a schedule-to-close time-out the SDK would use that of the attempt, which would include the wait for a free
+// slot.
 func LocalOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout:    attemptLimit,
@@ -36,7 +37,7 @@ func LocalOptions() workflow.LocalActivityOptions {
 	}
 }
 
-// ClusterOptions are for the same calls once they have failed locally: then each attempt shows in history.
+// ClusterOptions returns the options of the same calls once they have failed locally: each attempt is in the history.
 func ClusterOptions() workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:           contract.ControlTaskQueue,
@@ -50,20 +51,20 @@ func clusterRetries() *temporal.RetryPolicy {
 		InitialInterval:        500 * time.Millisecond,
 		MaximumInterval:        10 * time.Second,
 		MaximumAttempts:        attempts,
-		NonRetryableErrorTypes: permanent(),
+		NonRetryableErrorTypes: permanentErrors(),
 	}
 }
 
-// Limits of work on a node: many guests that start at once on one node wait for each other there.
+// Limits of work on a node: many guests that start at once on one node wait there for each other.
 const (
 	nodeAttemptLimit = 30 * time.Second
-	nodeAttempts     = 15 // with the pauses between them, a minute of a node worker that answers at once, and refuses
+	nodeAttempts     = 15 // with the pauses between them, a minute of a node worker that answers each with a refusal
 	nodeQueueLimit   = 10 * time.Minute
 )
 
-// NodeOptions are for work on a node's queue. That a node has no worker shows long before nodeQueueLimit: its pod is
-// not ready, so the node entity takes the node from the scheduler and records an event. The limit ends the wait where
-// nobody polls although the pod is ready.
+// NodeOptions returns the options of work on a node's queue. A missing worker is noticed long before nodeQueueLimit:
+// its pod is not ready, so the node entity marks the node as unschedulable and records an event. The limit ends the
+// wait where no worker polls although the pod is ready.
 func NodeOptions(node string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:              contract.NodeTaskQueue(node),
@@ -73,14 +74,14 @@ func NodeOptions(node string) workflow.ActivityOptions {
 			InitialInterval:        200 * time.Millisecond,
 			MaximumInterval:        5 * time.Second,
 			MaximumAttempts:        nodeAttempts,
-			NonRetryableErrorTypes: permanent(),
+			NonRetryableErrorTypes: permanentErrors(),
 		},
 	}
 }
 
-// Call runs a Kubernetes activity: locally first, then, when that fails for a reason that may pass, as a regular
-// activity. After some attempts the error is returned; the planner decides what it means. What says in plain words what
-// is done; the UI shows it. An activity that takes nothing gets nil.
+// Call runs a Kubernetes activity: first as a local one, and after a retryable error as a regular one. When its
+// attempts are used up it returns the error, and the planner decides. what describes the call in the UI. in is nil for
+// an activity without input.
 func Call[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
 	out, err := callLocally[Out](ctx, activity, what, in)
 	if err == nil || !Retryable(err) {
@@ -95,8 +96,8 @@ func Do(ctx workflow.Context, activity, what string, in any) error {
 	return err
 }
 
-// CallThrough is Call for what must not be left half done: it goes on when ctx is cancelled, so that what it did is
-// known to whoever undoes it. It does nothing when ctx is cancelled before it begins.
+// CallThrough is Call for what must not be left half done: it continues when ctx is cancelled, so that whatever
+// compensates knows the result. It does nothing when ctx is cancelled before.
 func CallThrough[Out any](ctx workflow.Context, activity, what string, in any) (Out, error) {
 	if err := ctx.Err(); err != nil {
 		var none Out
@@ -125,7 +126,7 @@ func callAgain[Out any](ctx workflow.Context, activity, what string, in any, bef
 	return out, err
 }
 
-// arguments are those of an activity: one, or none.
+// arguments returns the arguments of an activity: one, or none.
 func arguments(in any) []any {
 	if in == nil {
 		return nil
@@ -133,19 +134,19 @@ func arguments(in any) []any {
 	return []any{in}
 }
 
-// Retryable says whether the same call may succeed later.
+// Retryable reports whether the same call may succeed later.
 func Retryable(err error) bool {
 	if temporal.IsCanceledError(err) {
 		return false
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
-		return !app.NonRetryable() && !slices.Contains(permanent(), app.Type())
+		return !app.NonRetryable() && !slices.Contains(permanentErrors(), app.Type())
 	}
 	return true
 }
 
-// ErrorType is the type of an application error, "Timeout" for a time-out, or "".
+// ErrorType returns the type of an application error, "Timeout" for a time-out, or "".
 func ErrorType(err error) string {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
@@ -160,8 +161,8 @@ func ErrorType(err error) string {
 // maxMessage bounds what an error may add to history, status and logs, in bytes.
 const maxMessage = 512
 
-// Message is the text that explains an activity's or a child's error, without the wrapping of the SDK, cut to 512
-// bytes. Users read it in conditions, so Temporal's own errors are said in plain words.
+// Message returns the text that explains an activity's or a child's error, without the SDK's wrapping, cut to 512
+// bytes. Users read it in conditions, so it explains Temporal's own errors.
 func Message(err error) string {
 	var (
 		app     *temporal.ApplicationError
@@ -174,9 +175,9 @@ func Message(err error) string {
 		return contract.Cut(app.Message(), maxMessage)
 	case errors.As(err, &timeout):
 		if timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START {
-			return "nobody has begun it in time"
+			return "schedule-to-start time-out: no worker picked up the activity"
 		}
-		return "there was no answer in time"
+		return "the activity timed out"
 	case temporal.IsCanceledError(err):
 		return "it was cancelled"
 	case temporal.IsTerminatedError(err):
@@ -192,14 +193,14 @@ func Message(err error) string {
 // which the server refuses the whole command.
 const maxSummary = 200
 
-// Summary cuts a text to what may stand beside an activity, a timer or a workflow.
+// Summary cuts a text to the size that a command's summary may have.
 func Summary(s string) string { return contract.Cut(s, maxSummary) }
 
-// Pause is how long a planner waits after a step has failed count times in a row: one second, doubled each time, at
-// most two minutes.
-func Pause(count int) time.Duration { return Backoff(count, time.Second, 2*time.Minute) }
+// StepBackoff returns the back-off after a step has failed count times in a row: one second, doubled each time, at most
+// two minutes.
+func StepBackoff(count int) time.Duration { return Backoff(count, time.Second, 2*time.Minute) }
 
-// Backoff is the pause after count tries in a row: first, doubled with each more, at most longest.
+// Backoff returns the pause after count tries in a row: first, doubled with each more, at most longest.
 func Backoff(count int, first, longest time.Duration) time.Duration {
 	d := first
 	for i := 1; i < count && d < longest; i++ {

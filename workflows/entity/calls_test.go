@@ -15,32 +15,35 @@ import (
 	"github.com/virtflow/virtflow/testsuite/environment"
 )
 
-// TestMessagesAreForUsers: they stand in conditions, where nobody knows what Temporal is.
-func TestMessagesAreForUsers(t *testing.T) {
+// TestMessages: the messages are readable for users, who see them in conditions and perhaps do not know Temporal.
+func TestMessages(t *testing.T) {
 	refused := temporal.NewApplicationError("exceeded quota", "Forbidden")
 	for want, err := range map[string]error{
 		"":               nil,
 		"exceeded quota": temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, refused),
-		"there was no answer in time": fmt.Errorf("deleting: %w",
+		"the activity timed out": fmt.Errorf("deleting: %w",
 			temporal.NewTimeoutError(enums.TIMEOUT_TYPE_START_TO_CLOSE, nil)),
-		"nobody has begun it in time": temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil),
-		"it was cancelled":            temporal.NewCanceledError(),
-		"broken":                      fmt.Errorf("around it: %w", errors.New("broken")),
+		"schedule-to-start time-out: no worker picked up the activity": temporal.NewTimeoutError(
+			enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil),
+		"it was cancelled": temporal.NewCanceledError(),
+		"broken":           fmt.Errorf("around it: %w", errors.New("broken")),
 	} {
 		require.Equal(t, want, Message(err))
 	}
 }
 
-// TestACallThatFailsForEver ends with what the API server said, after so many attempts, and not with words of
-// Temporal's.
-func TestACallThatFailsForEver(t *testing.T) {
+// TestCallReturnsLastError: after its attempts a call returns the API server's last error, and not one of Temporal's
+// own.
+func TestCallReturnsLastError(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want string
 		made int
 	}{
-		"refused": {temporal.NewApplicationError("exceeded quota", "Forbidden"), "exceeded quota", 1 + attempts},
-		"unavailable": {temporal.NewTimeoutError(enums.TIMEOUT_TYPE_START_TO_CLOSE, nil), "there was no answer in time",
+		"refused": {temporal.NewNonRetryableApplicationError("exceeded quota", "Forbidden", nil), "exceeded quota", 1},
+		"refused by an activity of v0.1.0": {temporal.NewApplicationError("exceeded quota", "Forbidden"), "exceeded quota",
+			1 + attempts},
+		"unavailable": {temporal.NewTimeoutError(enums.TIMEOUT_TYPE_START_TO_CLOSE, nil), "the activity timed out",
 			1 + attempts},
 		"invalid": {temporal.NewNonRetryableApplicationError("no such field", "Invalid", nil), "no such field", 1},
 	} {

@@ -7,23 +7,22 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Child is one run of a transition's workflow, which hears from its entity how far what it waits for is. P is that
-// progress.
+// Child is one run of a transition's workflow. Its entity signals it the progress P of what it waits for.
 type Child[P any] struct {
-	// Started is when it began, and Latest is the progress that its entity has signalled last.
+	// Started is when it began, and Latest is the progress that was signalled last.
 	Started time.Time
 	Latest  P
 	record  string
 }
 
-// Record is who asked for a transition, why, and who approved it ("": nobody had to), as claimed.
+// Record has who requested a transition, why, and who approved it ("": no approval was needed), as claimed.
 type Record struct{ Why, Actor, ApprovedBy string }
 
-// NewChild begins to listen. heard is what is done after each signal; nil: nothing.
-func NewChild[P any](ctx workflow.Context, r Record, heard func(workflow.Context)) *Child[P] {
+// NewChild begins to receive signals. onProgress is called after each one; nil: nothing is.
+func NewChild[P any](ctx workflow.Context, r Record, onProgress func(workflow.Context)) *Child[P] {
 	c := &Child[P]{Started: workflow.Now(ctx), record: r.text()}
 	ch := workflow.GetSignalChannel(ctx, contract.SignalProgress)
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -33,8 +32,8 @@ func NewChild[P any](ctx workflow.Context, r Record, heard func(workflow.Context
 				return
 			}
 			c.Latest = p
-			if heard != nil {
-				heard(ctx)
+			if onProgress != nil {
+				onProgress(ctx)
 			}
 		}
 	})
@@ -52,13 +51,13 @@ func (r Record) text() string {
 	return fmt.Sprintf("%sBecause %s.", who, r.Why)
 }
 
-// Say shows who asked for what, and what happens now, in paragraphs.
-func (c *Child[P]) Say(ctx workflow.Context, paragraphs ...string) {
+// SetDetails sets the workflow's details: who requested it and why, and these paragraphs.
+func (c *Child[P]) SetDetails(ctx workflow.Context, paragraphs ...string) {
 	text := strings.Join(append([]string{c.record}, paragraphs...), "\n\n")
 	workflow.SetCurrentDetails(ctx, strings.TrimSpace(text))
 }
 
-// Took is for how long it has run.
-func (c *Child[P]) Took(ctx workflow.Context, round time.Duration) time.Duration {
+// Elapsed returns how long it has run.
+func (c *Child[P]) Elapsed(ctx workflow.Context, round time.Duration) time.Duration {
 	return workflow.Now(ctx).Sub(c.Started).Round(round)
 }

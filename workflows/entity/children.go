@@ -10,23 +10,23 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// newIDs is how many IDs are tried for a transition: an entity that has lost its memory counts anew, and earlier ones
+// newIDs is how many IDs are tried for a transition: an entity without memory counts from one, and earlier transitions
 // may be open.
 const newIDs = 5
 
-// Opening is how a transition is opened.
+// Opening has what is needed to open a transition.
 type Opening struct {
-	// Object is whose it is, and Entity the workflow ID of that one's entity, with which its own begins. Count numbers
-	// an entity's transitions.
+	// Object is the entity's, and Entity the entity's workflow ID, with which the transition's begins. Count numbers an
+	// entity's transitions.
 	Object contract.Object
 	Entity string
 	Count  *int
-	// ID is that of the n-th transition; nil: contract.TransitionID.
+	// ID returns the ID of the n-th transition; nil: contract.TransitionID does.
 	ID func(n int) string
-	// Type is the workflow's.
+	// Type is the workflow type.
 	Type  string
 	Input any
 }
@@ -38,27 +38,26 @@ func (o Opening) id(op contract.Operation) string {
 	return contract.TransitionID(o.Entity, o.Object.UID, op, *o.Count)
 }
 
-// OnTransitionClosed says what is done when the open transition has closed, whichever run of the entity has opened it:
-// o is how it went, as far as that is alike for all. One that is open when a run begins was opened by a run before it.
-// open is the one that the entity knows of; nil: none.
+// OnTransitionClosed sets what is called when the open transition has closed, whichever run of the entity opened it,
+// with the part of the outcome that all transitions have. One that is open when a run begins was opened by an earlier
+// run. open returns the transition that the entity knows of; nil: none.
 func (l *Loop) OnTransitionClosed(
 	open func() *Transition, closed func(ctx workflow.Context, c contract.TransitionClosed, o Outcome),
 ) {
-	if t := open(); t != nil { // the run before has reached it just now
+	if t := open(); t != nil { // the run before it has opened it
 		t.Detached, t.Asked, t.Asks = true, workflow.Now(l.ctx), 0
 	}
-	l.closed = func(ctx workflow.Context, c contract.TransitionClosed) {
+	l.onClosed = func(ctx workflow.Context, c contract.TransitionClosed) {
 		l.Wake()
-		if t := open(); t != nil && t.ID == c.ID { // else the entity does not know it any more
+		if t := open(); t != nil && t.ID == c.ID { // otherwise the entity has dropped it
 			closed(ctx, c, Outcome{Operation: t.Operation, ID: t.ID, Error: c.Error, At: workflow.Now(ctx)})
 		}
 	}
-	OnSignal(l, contract.SignalTransitionClosed, func(c contract.TransitionClosed) { l.closed(l.ctx, c) })
+	OnSignal(l, contract.SignalTransitionClosed, func(c contract.TransitionClosed) { l.onClosed(l.ctx, c) })
 }
 
-// OpenTransition starts a transition as a child workflow and returns once it has begun. As long as this run goes on it
-// hears how it closes, from a coroutine of its own; the transition outlives the run. open gets its ID. An error says
-// that it was not begun.
+// OpenTransition starts a transition as a child workflow and returns once it has started. A coroutine of this run waits
+// for its end; the transition outlives the run. OpenTransition sets the ID of open. After an error it was not started.
 func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening) error {
 	for attempt := 1; ; attempt++ {
 		*o.Count++
@@ -68,11 +67,11 @@ func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening)
 			TaskQueue:             contract.TransitionTaskQueue,
 			WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 			ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
-			WaitForCancellation:   true, // how it compensates is a part of how it closes
+			WaitForCancellation:   true, // its compensation is part of its outcome
 			StaticSummary: Summary(fmt.Sprintf("%s %s: %s", open.Operation,
 				strings.TrimPrefix(o.Object.Namespace+"/"+o.Object.Name, "/"), open.Why)),
 			TypedSearchAttributes:    open.attributes(o.Object),
-			WorkflowExecutionTimeout: open.limit(workflow.Now(ctx)),
+			WorkflowExecutionTimeout: open.executionTimeout(workflow.Now(ctx)),
 			Priority: temporal.Priority{
 				PriorityKey: contract.PriorityKey(o.Object.Namespace),
 				FairnessKey: contract.FairnessKey(o.Object.Namespace, o.Type),
@@ -86,10 +85,10 @@ func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening)
 			workflow.Go(ctx, func(ctx workflow.Context) {
 				var result json.RawMessage
 				err := child.Get(ctx, &result)
-				if l.attached == id { // a detached one may have reported before, and another be open
+				if l.attached == id { // a detached one may have closed before, and another may be open
 					l.attached, l.cancelAttached = "", nil
 				}
-				l.closed(ctx, outcome(id, result, err))
+				l.onClosed(ctx, newTransitionClosed(id, result, err))
 			})
 			return nil
 		}
@@ -100,18 +99,18 @@ func (l *Loop) OpenTransition(ctx workflow.Context, open *Transition, o Opening)
 	}
 }
 
-// SignalOpen signals the open transition how far what it waits for is.
+// SignalOpen signals progress to the open transition.
 func (l *Loop) SignalOpen(ctx workflow.Context, open *Transition, progress any) error {
 	if l.attached == open.ID && signalLocally(ctx, open.ID, contract.SignalProgress, progress) == nil {
-		return nil // where it has closed meanwhile, the server says how
+		return nil // where it has closed meanwhile, the server reports its outcome
 	}
 	there, err := SignalOther(ctx, open.ID, contract.SignalProgress, progress)
-	l.missing(ctx, open, there, err)
+	l.closeMissing(ctx, open, there, err)
 	return err
 }
 
-// signalLocally signals a workflow within this workflow task. As a command, the signal would take effect with the end
-// of the task, and cost another one.
+// signalLocally signals a workflow within this workflow task. As a command, the signal would take effect at the task's
+// end, and cost another task.
 func signalLocally(ctx workflow.Context, id, signal string, payload any) error {
 	data, err := json.Marshal(payload) //workflowcheck:ignore it sorts the keys of maps
 	if err != nil {
@@ -122,48 +121,48 @@ func signalLocally(ctx workflow.Context, id, signal string, payload any) error {
 	return err
 }
 
-// CancelOpen asks the open transition to end, and to compensate what it did.
+// CancelOpen asks the open transition to end and to compensate.
 func (l *Loop) CancelOpen(ctx workflow.Context, open *Transition) error {
 	open.Cancelled = true
 	if l.attached == open.ID {
 		l.cancelAttached()
 		return nil
 	}
-	there, err := Reached(workflow.RequestCancelExternalWorkflow(ctx, open.ID, "").Get(ctx, nil))
-	l.missing(ctx, open, there, err)
+	there, err := WasReceived(workflow.RequestCancelExternalWorkflow(ctx, open.ID, "").Get(ctx, nil))
+	l.closeMissing(ctx, open, there, err)
 	return err
 }
 
-// AskOpen finds out whether a detached transition is still open, by a signal that it ignores.
+// AskOpen finds out whether a detached transition is still open, by a signal that the transition ignores.
 func (l *Loop) AskOpen(ctx workflow.Context, open *Transition) error {
 	open.Asked, open.Asks = workflow.Now(ctx), open.Asks+1
 	there, err := SignalOther(ctx, open.ID, contract.SignalDetached, nil)
-	l.missing(ctx, open, there, err)
+	l.closeMissing(ctx, open, there, err)
 	return err
 }
 
-// missing closes a detached transition that is not there: somebody has terminated it. How an attached one closed the
-// server says.
-func (l *Loop) missing(ctx workflow.Context, open *Transition, there bool, err error) {
+// closeMissing closes a detached transition that does not exist because it was terminated. The server reports the end
+// of an attached one.
+func (l *Loop) closeMissing(ctx workflow.Context, open *Transition, there bool, err error) {
 	if err != nil || there || !open.Detached {
 		return
 	}
-	l.drain() // what it reported before it closed has arrived
-	l.closed(ctx, contract.TransitionClosed{
+	l.foldSignals() // its report, if it sent one before it closed, has arrived
+	l.onClosed(ctx, contract.TransitionClosed{
 		ID: open.ID, ErrorType: contract.ErrorOutcomeUnknown,
 		Error: "the transition is not open any more, and has not reported: it was terminated, and its outcome is " +
 			"not known",
 	})
 }
 
-// SignalOther signals the workflow of that ID: a transition, or another entity. It is false when none of that ID is
-// open.
+// SignalOther signals the workflow of that ID: a transition, or another entity. open is false when no open workflow has
+// the ID.
 func SignalOther(ctx workflow.Context, id, signal string, payload any) (open bool, err error) {
-	return Reached(workflow.SignalExternalWorkflow(ctx, id, "", signal, payload).Get(ctx, nil))
+	return WasReceived(workflow.SignalExternalWorkflow(ctx, id, "", signal, payload).Get(ctx, nil))
 }
 
-// Reached says, by the error of a signal or a cancellation, whether there is an open workflow that got it.
-func Reached(err error) (bool, error) {
+// WasReceived returns, for the error of a signal or a cancellation, whether an open workflow has received it.
+func WasReceived(err error) (bool, error) {
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
 	if errors.As(err, &unknown) {
 		return false, nil
@@ -171,9 +170,9 @@ func Reached(err error) (bool, error) {
 	return err == nil, err
 }
 
-// detach makes the transition that this run has opened report to the next one how it closes. It is false when the
-// transition has closed meanwhile: then this run hears of it in a moment.
-func (l *Loop) detach() bool {
+// detachTransition makes the transition that this run has opened report its outcome to the next run, and reports
+// whether it is still open: the outcome of one that has closed reaches this run in a moment.
+func (l *Loop) detachTransition() bool {
 	if l.attached == "" {
 		return true
 	}
@@ -181,18 +180,18 @@ func (l *Loop) detach() bool {
 	return open && err == nil
 }
 
-// Reported is what the workflow of a transition returns: its result and error, which it also reports by signal when it
-// was detached.
-func Reported[R any](ctx workflow.Context, r R, err error) (R, error) {
+// ReportOutcome returns what a transition's workflow returns, its result and error, and sends it to the entity by
+// signal if the transition is detached.
+func ReportOutcome[R any](ctx workflow.Context, r R, err error) (R, error) {
 	detached := false
 	for channel := workflow.GetSignalChannel(ctx, contract.SignalDetached); channel.ReceiveAsync(nil); {
 		detached = true
 	}
-	return ReportedTo(ctx, detached, r, err)
+	return ReportOutcomeIf(ctx, detached, r, err)
 }
 
-// ReportedTo is Reported for a transition of several runs, which has kept in its state whether it was detached.
-func ReportedTo[R any](ctx workflow.Context, detached bool, r R, err error) (R, error) {
+// ReportOutcomeIf is ReportOutcome for a transition of several runs, which keeps in its state whether it is detached.
+func ReportOutcomeIf[R any](ctx workflow.Context, detached bool, r R, err error) (R, error) {
 	info := workflow.GetInfo(ctx)
 	if !detached || info.ParentWorkflowExecution == nil {
 		return r, err
@@ -203,16 +202,17 @@ func ReportedTo[R any](ctx workflow.Context, detached bool, r R, err error) (R, 
 	}
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	// An entity that is gone has nothing to be told.
+	// An entity that is gone needs no report.
 	_, reporting := SignalOther(dctx, info.ParentWorkflowExecution.ID, contract.SignalTransitionClosed,
-		outcome(info.WorkflowExecution.ID, result, err))
+		newTransitionClosed(info.WorkflowExecution.ID, result, err))
 	if reporting != nil {
-		workflow.GetLogger(ctx).Warn("the outcome was not reported", "error", reporting)
+		workflow.GetLogger(ctx).Warn("failed to report the outcome", "error", reporting)
 	}
 	return r, err
 }
 
-func outcome(id string, result json.RawMessage, err error) contract.TransitionClosed {
+// newTransitionClosed returns the report of a transition with that workflow ID, from what its workflow returns.
+func newTransitionClosed(id string, result json.RawMessage, err error) contract.TransitionClosed {
 	switch {
 	case err == nil:
 		return contract.TransitionClosed{ID: id, Result: result}
@@ -223,7 +223,7 @@ func outcome(id string, result json.RawMessage, err error) contract.TransitionCl
 	}
 }
 
-// ClosedError is why a transition failed.
+// ClosedError returns why a transition failed.
 func ClosedError(c contract.TransitionClosed) error {
 	return temporal.NewNonRetryableApplicationError(c.Error, c.ErrorType, nil)
 }

@@ -14,14 +14,14 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
-// TestADetachedTransitionReportsToItsEntity: what it returns reaches the entity by signal, and nothing is sent where it
-// was not detached.
-func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
+// TestDetachedTransitionReportsToItsEntity: its result reaches the entity by signal; one that is attached sends none.
+func TestDetachedTransitionReportsToItsEntity(t *testing.T) {
 	for name, c := range map[string]struct {
 		detached bool
 		err      error
@@ -43,10 +43,10 @@ func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 				if err := workflow.Sleep(ctx, time.Minute); err != nil {
 					return contract.TransitionResult{}, err
 				}
-				return entity.Reported(ctx, contract.TransitionResult{Summary: "done"}, c.err)
+				return entity.ReportOutcome(ctx, contract.TransitionResult{Summary: "done"}, c.err)
 			}
 			env.RegisterWorkflowWithOptions(child, workflow.RegisterOptions{Name: "child"})
-			var heard []contract.TransitionClosed
+			var received []contract.TransitionClosed
 			parent := func(ctx workflow.Context) error {
 				ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: "child"})
 				f := workflow.ExecuteChildWorkflow(ctx, "child")
@@ -62,7 +62,7 @@ func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 				_ = f.Get(ctx, nil)
 				channel := workflow.GetSignalChannel(ctx, contract.SignalTransitionClosed)
 				for h := (contract.TransitionClosed{}); channel.ReceiveAsync(&h); h = (contract.TransitionClosed{}) {
-					heard = append(heard, h)
+					received = append(received, h)
 				}
 				return nil
 			}
@@ -71,11 +71,11 @@ func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 			env.ExecuteWorkflow("parent")
 			require.NoError(t, env.GetWorkflowError())
 			if c.want == nil {
-				require.Empty(t, heard)
+				require.Empty(t, received)
 				return
 			}
-			require.Len(t, heard, 1)
-			got := heard[0]
+			require.Len(t, received, 1)
+			got := received[0]
 			if c.err != nil {
 				got.Result = nil
 			}
@@ -84,16 +84,18 @@ func TestADetachedTransitionReportsToItsEntity(t *testing.T) {
 	}
 }
 
-// asking is an entity that knows of an open transition which a run before it opened.
+// asking is an entity with an open transition that an earlier run has opened.
 type asking struct{ Open *entity.Transition }
 
 func (a *asking) State() any                 { return a }
 func (*asking) Refresh(time.Time)            {}
-func (*asking) Details(p entity.Plan) string { return p.Waiting }
+func (*asking) Details(p entity.Plan) string { return p.Waiting.String() }
 func (*asking) Busy() bool                   { return false }
 
 func (a *asking) plan(l *entity.Loop, now time.Time) entity.Plan {
-	d := a.Open.Decide(now, func(time.Time) entity.Decision { return entity.Decision{Waiting: "its end"} })
+	d := a.Open.Decide(now, func(time.Time) entity.Decision {
+		return entity.Decision{Waiting: waits.For(waits.Transition, "start")}
+	})
 	if d.Action == entity.ActNone {
 		return entity.Plan{WakeAt: d.WakeAt, Finish: a.Open == nil}
 	}
@@ -109,9 +111,9 @@ type planned struct {
 
 func (p *planned) Plan(now time.Time) entity.Plan { return p.plan(now) }
 
-// TestATerminatedTransitionIsNoticed: it is asked now and again; one that is open goes on, one that has reported has
-// closed as it says, and the outcome of one that is not there and has said nothing is unknown.
-func TestATerminatedTransitionIsNoticed(t *testing.T) {
+// TestNoticesTerminatedTransition: it is asked at intervals. An open one continues, one that has reported has closed
+// with its report, and the outcome of one that does not exist and has not reported is unknown.
+func TestNoticesTerminatedTransition(t *testing.T) {
 	for name, c := range map[string]struct {
 		reports bool
 		want    contract.TransitionClosed
@@ -158,15 +160,16 @@ func TestATerminatedTransitionIsNoticed(t *testing.T) {
 	}
 }
 
-// TestATransitionIsSignalledWithinTheTask in which there is progress; where that cannot be done, by a command.
-func TestATransitionIsSignalledWithinTheTask(t *testing.T) {
+// TestSignalsTransitionWithinTheTask: the signal is sent in the workflow task in which there is progress, and by a
+// command if that fails.
+func TestSignalsTransitionWithinTheTask(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		env := environment.New()
 		locally := 0
 		env.RegisterActivityWithOptions(
 			func(_ context.Context, in contract.SignalInput) error {
 				if fails {
-					return errors.New("nobody answers")
+					return errors.New("no answer")
 				}
 				locally++
 				env.RegisterDelayedCallback(func() {
@@ -179,7 +182,7 @@ func TestATransitionIsSignalledWithinTheTask(t *testing.T) {
 			queue = workflow.GetInfo(ctx).TaskQueueName
 			workflow.GetSignalChannel(ctx, contract.SignalProgress).Receive(ctx, &said)
 			return said, nil
-		}, workflow.RegisterOptions{Name: "told"})
+		}, workflow.RegisterOptions{Name: "signalled"})
 		var closed contract.TransitionClosed
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			l := entity.NewLoop(ctx, &planned{asking: &asking{}})
@@ -187,7 +190,7 @@ func TestATransitionIsSignalledWithinTheTask(t *testing.T) {
 			l.OnTransitionClosed(func() *entity.Transition { return open },
 				func(_ workflow.Context, c contract.TransitionClosed, _ entity.Outcome) { closed = c })
 			open = &entity.Transition{Operation: contract.OperationStart}
-			if err := l.OpenTransition(ctx, open, entity.Opening{Count: new(int), Type: "told",
+			if err := l.OpenTransition(ctx, open, entity.Opening{Count: new(int), Type: "signalled",
 				ID: func(int) string { return "open" }}); err != nil {
 				return err
 			}

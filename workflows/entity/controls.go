@@ -9,29 +9,29 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Bounds of what a person writes into a control, in bytes.
+// Bounds of the texts that a person may send with a control, in bytes.
 const (
 	maxActor  = 253
 	maxReason = 512
 )
 
-// Control is one thing that a person may ask of an entity. Check and Apply are plain functions of the state: what is to
-// be done in the world is the planner's to decide afterwards.
+// Control is one command that a person may send to an entity. Check and Apply only read and change the state; the
+// planner derives all further steps from it.
 type Control struct {
 	Name string
-	// Does says in one sentence what it does; Temporal shows it.
+	// Does describes in one sentence what it does; Temporal shows it.
 	Does string
-	// Check refuses what makes no sense now, in words for the person who asked. It must not change anything. nil:
-	// always possible.
+	// Check refuses the control where it is not possible now, with an error for the person who sent it. It must not
+	// change anything. nil: always possible.
 	Check func(contract.ControlRequest) error
-	// Apply changes the state and says what it did. An error refuses after all.
+	// Apply changes the state and returns what it did, as a sentence. An error refuses the control after all.
 	Apply func(now time.Time, r contract.ControlRequest) (string, error)
 }
 
-// OnControls offers each control as an Update and as a signal of the same name, and the history query.
+// OnControls registers each control as an Update and as a signal of the same name, and the history query.
 func (l *Loop) OnControls(m *Manual, controls ...Control) error {
 	l.manual = m
 	for _, c := range controls {
@@ -40,16 +40,16 @@ func (l *Loop) OnControls(m *Manual, controls ...Control) error {
 			Validator:   func(_ workflow.Context, r contract.ControlRequest) error { return c.check(r) },
 		}
 		handler := func(ctx workflow.Context, r contract.ControlRequest) (contract.ControlAnswer, error) {
-			summary, err := l.take(ctx, c, r)
+			summary, err := l.applyControl(ctx, c, r)
 			return contract.ControlAnswer{Summary: summary}, err
 		}
 		if err := workflow.SetUpdateHandlerWithOptions(l.ctx, c.Name, handler, options); err != nil {
 			return fmt.Errorf("offering the control %s: %w", c.Name, err)
 		}
 		OnSignal(l, c.Name, func(r contract.ControlRequest) {
-			if _, err := l.take(l.ctx, c, r); err != nil {
+			if _, err := l.applyControl(l.ctx, c, r); err != nil {
 				now := workflow.Now(l.ctx)
-				m.Refused = &Refusal{Control: c.Name, Actor: plain(r.Actor, maxActor), Why: Message(err), At: now,
+				m.Refused = &Refusal{Control: c.Name, Actor: toOneLine(r.Actor, maxActor), Why: Message(err), At: now,
 					Until: now.Add(refusedFor)}
 			}
 		})
@@ -62,8 +62,9 @@ func (l *Loop) OnControls(m *Manual, controls ...Control) error {
 	return nil
 }
 
+// check returns why a request for the control is refused; nil: it is accepted.
 func (c Control) check(r contract.ControlRequest) error {
-	if err := legible(r); err != nil {
+	if err := checkLegible(r); err != nil {
 		return err
 	}
 	if c.Check == nil {
@@ -72,9 +73,9 @@ func (c Control) check(r contract.ControlRequest) error {
 	return c.Check(r)
 }
 
-// take checks a control once more, for much may have happened since its Update was admitted, applies it and notes who
-// asked.
-func (l *Loop) take(ctx workflow.Context, c Control, r contract.ControlRequest) (string, error) {
+// applyControl checks a control again, since the state may have changed after its Update was admitted, applies it and
+// records the actor.
+func (l *Loop) applyControl(ctx workflow.Context, c Control, r contract.ControlRequest) (string, error) {
 	if err := c.check(r); err != nil {
 		return "", err
 	}
@@ -88,31 +89,31 @@ func (l *Loop) take(ctx workflow.Context, c Control, r contract.ControlRequest) 
 		Operation: contract.Operation(c.Name), Why: r.Reason, Actor: r.Actor, Claimed: true, Since: now, Until: now,
 		Outcome: OutcomeDone,
 	})
-	workflow.GetLogger(ctx).Info("control", "control", c.Name, "claimed actor", r.Actor, "reason", r.Reason, "summary",
-		summary)
+	workflow.GetLogger(ctx).Info("applied control", "control", c.Name, "claimed actor", r.Actor, "reason", r.Reason,
+		"summary", summary)
 	l.Wake()
 	return summary, nil
 }
 
-// legible refuses a request that nobody could make sense of later: who asked stands in the history, and is shown.
-func legible(r contract.ControlRequest) error {
+// checkLegible refuses a request without a legible actor or reason: histories and conditions show both.
+func checkLegible(r contract.ControlRequest) error {
 	switch {
 	case strings.TrimSpace(r.Actor) == "":
-		return fmt.Errorf(`actor: required: who asks, for example {"actor": "alice", "reason": "maintenance"}`)
+		return fmt.Errorf(`actor: required, for example {"actor": "alice", "reason": "maintenance"}`)
 	case len(r.Actor) > maxActor:
 		return fmt.Errorf("actor: has %d bytes, at most %d are allowed", len(r.Actor), maxActor)
 	case len(r.Reason) > maxReason:
 		return fmt.Errorf("reason: has %d bytes, at most %d are allowed", len(r.Reason), maxReason)
-	case r.Actor != plain(r.Actor, maxActor):
+	case r.Actor != toOneLine(r.Actor, maxActor):
 		return fmt.Errorf("actor: has characters that cannot be shown")
-	case r.Reason != plain(r.Reason, maxReason):
+	case r.Reason != toOneLine(r.Reason, maxReason):
 		return fmt.Errorf("reason: has characters that cannot be shown; write one line")
 	}
 	return nil
 }
 
-// plain drops what cannot be printed on one line, and cuts to n bytes.
-func plain(s string, n int) string {
+// toOneLine drops what cannot be printed on one line, and cuts to n bytes.
+func toOneLine(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return -1

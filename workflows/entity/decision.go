@@ -5,13 +5,14 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
 // Action names a step of an entity.
 type Action string
 
-// Steps that several entities take.
+// Steps that several entities have. Carried states have these names, so they stay.
 const (
 	ActNone   Action = ""
 	ActFinish Action = "finish"
@@ -23,21 +24,21 @@ const (
 	ActWrite  Action = "write the status"
 )
 
-// Decision is what a planner answers before it is bound to activities and children.
+// Decision is a planner's answer before it is bound to activities and children.
 type Decision struct {
 	Action Action
-	// Operation is that of the transition which ActOpen opens.
+	// Operation is the one of the transition that ActOpen opens.
 	Operation contract.Operation
-	// Object is the UID of what the step is about, where there may be several.
+	// Object is the UID of the step's object, where there may be several.
 	Object string
 	Why    string
-	// WakeAt is when to ask again (zero: when something arrives), and Waiting what is waited for, where there is
-	// nothing to do.
+	// WakeAt is when to plan again (zero: when a signal arrives), and Waiting is what is waited for, where there is no
+	// step.
 	WakeAt  time.Time
-	Waiting string
+	Waiting waits.Wait
 }
 
-// Step names what is to be done, as a Failure of it does.
+// Step returns the step's name as Failure has it.
 func (d Decision) Step() string {
 	if d.Action == ActOpen {
 		return string(d.Operation)
@@ -45,23 +46,23 @@ func (d Decision) Step() string {
 	return string(d.Action)
 }
 
-// Or says what is waited for where there is nothing to do.
-func (d Decision) Or(waiting string) Decision {
+// Or sets what is waited for where there is no step.
+func (d Decision) Or(waiting waits.Wait) Decision {
 	if d.Action == ActNone {
 		d.Waiting = waiting
 	}
 	return d
 }
 
-// By asks again at a time at the latest, where there is nothing to do. The zero time is never.
-func (d Decision) By(at time.Time) Decision {
+// WakeBy sets a time at which to plan again at the latest, where there is no step. The zero time is never.
+func (d Decision) WakeBy(at time.Time) Decision {
 	if d.Action == ActNone && !at.IsZero() && (d.WakeAt.IsZero() || at.Before(d.WakeAt)) {
 		d.WakeAt = at
 	}
 	return d
 }
 
-// Plan binds a decision to what does it. What failed last shows with it.
+// Plan binds a decision to the function that does it. The plan shows the last failure, too.
 func (d Decision) Plan(last *Failure, do func(workflow.Context, Decision) error) Plan {
 	p := Plan{WakeAt: d.WakeAt, Waiting: d.Waiting}
 	if last != nil {
@@ -81,7 +82,7 @@ func (d Decision) Plan(last *Failure, do func(workflow.Context, Decision) error)
 	return p
 }
 
-// Sooner is the earlier of two times, where zero is never.
+// Sooner returns the earlier of two times; zero is never.
 func Sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -13,12 +13,12 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/testsuite/metrics"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestMetricsOfWorkflowsAreDocumented, each with its own labels beside those of Temporal's SDK.
+// TestMetricsOfWorkflowsAreDocumented: each metric is documented with its own labels, beside those of Temporal's SDK.
 func TestMetricsOfWorkflowsAreDocumented(t *testing.T) {
 	scope := tally.NewTestScope("", nil)
 	env := environment.New(func(suite *testsuite.WorkflowTestSuite) {
@@ -26,8 +26,8 @@ func TestMetricsOfWorkflowsAreDocumented(t *testing.T) {
 	})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		var m Manual
-		m.Closed(&Transition{Operation: contract.OperationStart}, contract.TransitionClosed{}, Outcome{})
-		m.Measure(ctx)
+		m.RecordClosed(&Transition{Operation: contract.OperationStart}, contract.TransitionClosed{}, Outcome{})
+		m.RecordMetrics(ctx)
 		countFailure(ctx, "write the status", errors.New("no"))
 		return nil
 	})

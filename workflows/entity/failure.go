@@ -7,30 +7,31 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
-// Failure is a step or transition that did not succeed; it is tried again at RetryAt. A nil one is none.
+// Failure is a step or transition that failed; it is tried again at RetryAt. nil: none failed.
 type Failure struct {
 	Step string `json:"step"`
-	// Reason is that of the condition that shows it.
+	// Reason is the reason of its condition.
 	Reason  string    `json:"reason,omitempty"`
 	Message string    `json:"message"`
 	Count   int       `json:"count"` // in a row
 	RetryAt time.Time `json:"retryAt"`
-	// Late says that nothing was refused: what was asked for takes longer than its deadline.
+	// Late is set when nothing was refused: the transition takes longer than its deadline.
 	Late bool `json:"late,omitempty"`
-	// Conflict says that every write of the object meets the same: none is tried before RetryAt.
+	// Conflict is set when every write of the object meets the same conflict: none is tried before RetryAt.
 	Conflict bool `json:"conflict,omitempty"`
-	// Write is that of the write of the status, where Step is another one: the write tells of it, and has a pause of
-	// its own.
+	// Write is the failed write of the status, where Step is another step: that write would show the failure, and has a
+	// back-off of its own.
 	Write *Failure `json:"write,omitempty"`
 }
 
 const stepWrite = string(ActWrite)
 
-// Of is the failure of a step; nil: it has not failed.
-func (f *Failure) Of(step string) *Failure {
+// OfStep returns the failure of a step; nil: it has not failed.
+func (f *Failure) OfStep(step string) *Failure {
 	switch {
 	case f == nil || f.Step == step:
 		return f
@@ -41,8 +42,8 @@ func (f *Failure) Of(step string) *Failure {
 	}
 }
 
-// Conflicting is the failure of a write that met the same again and again; nil: there is none.
-func (f *Failure) Conflicting() *Failure {
+// OfConflict returns the failure of a write that met the same conflict again and again; nil: there is none.
+func (f *Failure) OfConflict() *Failure {
 	switch {
 	case f == nil || f.Conflict:
 		return f
@@ -53,39 +54,41 @@ func (f *Failure) Conflicting() *Failure {
 	}
 }
 
-// Failed is what is known after a step has failed. Where that step has failed before it counts on, and the pause grows.
-func (f *Failure) Failed(now time.Time, step, reason string, err error) *Failure {
+// AfterFailure returns the failure after a step has failed. A repeated failure of a step counts on, and its back-off
+// grows.
+func (f *Failure) AfterFailure(now time.Time, step, reason string, err error) *Failure {
 	next := Failure{Step: step, Reason: reason, Message: Message(err), Count: 1,
 		Late: ErrorType(err) == contract.ErrorDeadline}
-	if before := f.Of(step); before != nil {
+	if before := f.OfStep(step); before != nil {
 		next.Count = before.Count + 1
 	}
-	next.RetryAt = now.Add(Pause(next.Count))
+	next.RetryAt = now.Add(StepBackoff(next.Count))
 	if step == stepWrite && f != nil && f.Step != stepWrite {
 		both := *f
 		both.Write = &next
 		return &both
 	}
 	if step != stepWrite {
-		next.Write = f.Of(stepWrite)
+		next.Write = f.OfStep(stepWrite)
 	}
 	return &next
 }
 
-// Settle notes in last how a step went: a failure is kept with a growing pause, a success clears it. It returns err.
-func Settle(ctx workflow.Context, last **Failure, step, reason string, err error) error {
+// RecordResult records a step's result in last: a failure is kept with a growing back-off, a success clears it. It
+// returns err.
+func RecordResult(ctx workflow.Context, last **Failure, step, reason string, err error) error {
 	if err != nil {
-		*last = (*last).Failed(workflow.Now(ctx), step, reason, err)
+		*last = (*last).AfterFailure(workflow.Now(ctx), step, reason, err)
 	} else {
-		*last = (*last).Succeeded(step)
+		*last = (*last).AfterSuccess(step)
 	}
 	return err
 }
 
-// Succeeded is what is known after a step has succeeded.
-func (f *Failure) Succeeded(step string) *Failure {
+// AfterSuccess returns the failure that remains after a step has succeeded.
+func (f *Failure) AfterSuccess(step string) *Failure {
 	switch {
-	case f.Of(step) == nil:
+	case f.OfStep(step) == nil:
 		return f
 	case f.Step == step:
 		return f.Write
@@ -96,21 +99,21 @@ func (f *Failure) Succeeded(step string) *Failure {
 	}
 }
 
-// Holds says that a step has to wait for RetryAt.
-func (f *Failure) Holds(step string, now time.Time) bool {
-	of := f.Of(step)
+// MustWait reports whether a step has to wait for RetryAt.
+func (f *Failure) MustWait(step string, now time.Time) bool {
+	of := f.OfStep(step)
 	return of != nil && now.Before(of.RetryAt)
 }
 
-// HoldBack keeps a step that failed from being repeated before RetryAt. Meanwhile the status shows that it failed:
-// status decides whether it is to be written now (nil: it is not).
-func (f *Failure) HoldBack(d Decision, now time.Time, status func(time.Time) Decision) Decision {
-	if d.Action == ActNone || !f.Holds(d.Step(), now) {
+// WithBackoff keeps a step that failed from being repeated before RetryAt. Meanwhile status decides whether to write a
+// status that shows the failure (nil: it is not written).
+func (f *Failure) WithBackoff(d Decision, now time.Time, status func(time.Time) Decision) Decision {
+	if d.Action == ActNone || !f.MustWait(d.Step(), now) {
 		return d
 	}
-	held := f.Of(d.Step())
+	held := f.OfStep(d.Step())
 	if d.Action != ActWrite && status != nil {
-		s := f.HoldBack(status(now), now, nil)
+		s := f.WithBackoff(status(now), now, nil)
 		if s.Action == ActWrite || !s.WakeAt.IsZero() && s.WakeAt.Before(held.RetryAt) {
 			return s
 		}
@@ -118,12 +121,12 @@ func (f *Failure) HoldBack(d Decision, now time.Time, status func(time.Time) Dec
 	return held.Wait()
 }
 
-// Wait is the decision to wait for RetryAt.
+// Wait returns the decision to wait for RetryAt.
 func (f *Failure) Wait() Decision {
-	return Decision{WakeAt: f.RetryAt, Waiting: "another attempt to " + f.Step + ": " + f.Message}
+	return Decision{WakeAt: f.RetryAt, Waiting: waits.For(waits.NextAttempt, f.Step, f.Message)}
 }
 
-// RetryAfter is the same failure with another time of the next attempt.
+// RetryAfter returns the same failure with another time of the next attempt.
 func (f *Failure) RetryAfter(at time.Time) *Failure {
 	if f == nil {
 		return nil
@@ -133,7 +136,7 @@ func (f *Failure) RetryAfter(at time.Time) *Failure {
 	return &next
 }
 
-// Text says it in words, for people. again says that it is tried once more at RetryAt.
+// Text returns the failure as a sentence. again adds when it is tried again.
 func (f *Failure) Text(again bool) string {
 	text := fmt.Sprintf("Last failure: %s (%d times): %s.", f.Step, f.Count, strings.TrimRight(f.Message, ". "))
 	if again {

@@ -4,23 +4,23 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Hold freezes an entity: it opens no transition until a person releases it.
+// Hold is an operator hold: the entity opens no transition until a person releases it.
 type Hold struct {
 	Actor  string    `json:"actor,omitempty"` // claimed
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"`
-	// Message is what the condition says; for a hold that is older than this workflow, all that is known.
+	// Message is the condition's; of a hold that is older than this workflow nothing else is known.
 	Message string `json:"message"`
-	// Cancelled says that nobody asked for it: a drain that was cancelled has left it, and it ends with what the drain
-	// was for.
+	// Cancelled is set for a hold that no person requested: the cancellation of a drain leaves it, and it ends when the
+	// node need not be drained any longer.
 	Cancelled bool `json:"cancelled,omitempty"`
 }
 
-// holdBy is the hold that a request asks for. What says what was done besides, with a comma and a blank behind it, or
-// "".
+// holdBy returns the hold that a control requests. what is what the control did besides, with a comma and a blank at
+// its end, or "".
 func holdBy(now time.Time, r contract.ControlRequest, what string) *Hold {
 	because := ""
 	if r.Reason != "" {
@@ -28,24 +28,24 @@ func holdBy(now time.Time, r contract.ControlRequest, what string) *Hold {
 	}
 	return &Hold{
 		Actor: r.Actor, Reason: r.Reason, Since: now,
-		Message: fmt.Sprintf("%sheld by %s (claimed)%s; the control %s lets it go on", what, r.Actor, because,
+		Message: fmt.Sprintf("%sheld by %s (claimed)%s; the control %s ends the hold", what, r.Actor, because,
 			contract.ControlRelease),
 	}
 }
 
-// Holdable is an entity that a person may hold, as they are spoken to about it.
+// Holdable is an entity that a person may hold, with the texts that the person reads.
 type Holdable struct {
 	Manual *Manual
 	Name   string // what people call it ("VM")
-	// Hold and Release say what the controls do, Held and Released what then is so, in whole sentences.
+	// Hold and Release describe the controls, Held and Released their effects, in whole sentences.
 	Hold, Held, Release, Released string
 	// Check refuses a hold; nil: always possible.
 	Check func() error
-	// OnRelease is done at a release, before what is decided next; nil: nothing.
+	// OnRelease is called at a release, before the next plan; nil: nothing is.
 	OnRelease func()
 }
 
-// Controls are hold and release.
+// Controls returns the controls hold and release.
 func (h Holdable) Controls() []Control {
 	m := h.Manual
 	return []Control{
@@ -86,8 +86,7 @@ func (h Holdable) Controls() []Control {
 	}
 }
 
-// HoldShown is the hold that the condition of an object shows, as all that is known of one that is older than this
-// workflow. nil: there is none.
+// HoldShown returns the hold that an object's condition shows, for one that is older than this workflow. nil: none.
 func HoldShown(c *contract.Condition) *Hold {
 	if c == nil || c.Status != "True" {
 		return nil
@@ -99,7 +98,7 @@ func HoldShown(c *contract.Condition) *Hold {
 	return h
 }
 
-// condition shows a hold; nil when there is none.
+// condition returns the condition of a hold; nil: there is none.
 func (h *Hold) condition() *contract.Condition {
 	if h == nil {
 		return nil
@@ -108,9 +107,9 @@ func (h *Hold) condition() *contract.Condition {
 		Message: h.Message}
 }
 
-// Forgot says that an object shows a hold of which nothing is known here (nil: it shows none): the memory is that of an
-// older copy. A hold from before the last release is not of that kind: the status without it has not been written yet.
-func (m *Manual) Forgot(shown *contract.Condition) bool {
+// HasLostHold reports whether an object shows a hold (nil: none) that this state does not have: the state is that of an
+// older copy. A hold from before the last release does not count: the status without it has not been written yet.
+func (m *Manual) HasLostHold(shown *contract.Condition) bool {
 	if m.Hold != nil || shown == nil || shown.Status != "True" {
 		return false
 	}

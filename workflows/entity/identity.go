@@ -4,16 +4,16 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Identity is what no repair may change of an entity's state: which object it is about, and what it has begun.
+// Identity has what no repair may change of an entity's state: its object, and its open transition.
 type Identity[T any] struct {
-	// Field is that of the state which has what was seen of the object, and Kind is the object's.
+	// Field is the state's field with the object's observation, and Kind is the object's.
 	Field, Kind string
 	Object      contract.Object
 	Seen, Next  *T
-	// Open says that a transition is.
+	// Open is set while a transition is open.
 	Open bool
 }
 
@@ -27,7 +27,7 @@ func SameObject[T any, P Observed[T]](was, now Identity[T]) error {
 	case now.Object != was.Object:
 		return errors.New("object: a repair cannot make this the entity of another object")
 	case now.Seen == nil && was.Seen != nil:
-		return fmt.Errorf("%s: what was seen of the %s cannot be forgotten; crdwatch would not tell it again",
+		return fmt.Errorf("%s: the observation of the %s cannot be removed; crdwatch would not send it again",
 			now.Field, now.Kind)
 	case uid != now.Object.UID:
 		return fmt.Errorf("%s.uid: is not that of the object; a repair cannot make this the entity of another object",

@@ -14,18 +14,18 @@ func Unmarshal(data []byte, into any) error {
 	return err
 }
 
-// Same says that two values are written the same.
+// Same reports whether two values have the same JSON.
 func Same(a, b any) bool {
 	x, errA := json.Marshal(a) //workflowcheck:ignore it sorts the keys of maps
 	y, errB := json.Marshal(b) //workflowcheck:ignore it sorts the keys of maps
 	return errA == nil && errB == nil && bytes.Equal(x, y)
 }
 
-// plainUpTo is up to how many bytes a state is carried as it is. Temporal takes 2 MiB, in base64, and ends a workflow
-// that wants to carry more; a queue of thousands would.
+// plainUpTo is up to how many bytes a state is carried uncompressed. Temporal accepts 2 MiB, in base64, and fails a
+// workflow that carries more; a queue of thousands would.
 const plainUpTo = 256 << 10
 
-// Encode writes a state down for Continue-As-New: JSON, compressed where it is long.
+// Encode encodes a state for Continue-As-New: as JSON, compressed where it is long.
 func Encode(state any) ([]byte, error) {
 	plain, err := json.Marshal(state) //workflowcheck:ignore it sorts the keys of maps
 	if err == nil {
@@ -53,7 +53,7 @@ func pack(plain []byte) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// unpack is what pack was given.
+// unpack reverses pack.
 func unpack(carried []byte) ([]byte, error) {
 	if !bytes.HasPrefix(carried, []byte{0x1f, 0x8b}) { // gzip's magic number, with which no JSON begins
 		return carried, nil
@@ -65,7 +65,7 @@ func unpack(carried []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// Decode reads the state carried by Continue-As-New; a nil input leaves state as it is.
+// Decode decodes the state carried by Continue-As-New; nil leaves state as it is.
 func Decode(carried []byte, state any) error {
 	if len(carried) == 0 {
 		return nil

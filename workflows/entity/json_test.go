@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestALongStateIsCompressed, and a short one is as it was: histories hold both.
-func TestALongStateIsCompressed(t *testing.T) {
+// TestCompressesLongState: a long state is compressed and a short one is not: histories have both.
+func TestCompressesLongState(t *testing.T) {
 	for _, c := range []struct {
 		long int
 		most int

@@ -3,25 +3,35 @@ package entity
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
 // historyWhenSettled is the length of history, in events, from which an entity that has nothing to do continues as new.
 // Some dozens of events keep a page readable and a replay cheap.
 const historyWhenSettled = 200
 
-// historyWhenAttached is the same while a transition is open that this run has opened: to detach it costs both some
-// events.
+// historyWhenAttached is the same while a transition is open that this run has opened: detaching it costs both runs
+// some events.
 const historyWhenAttached = 1000
 
-// stepsPerWake bounds what one wake may do: a planner that never settles is a bug that must not spin.
+// historyAtMost is the length from which it continues as new although signals wait, and before its next step. Otherwise
+// a flood of signals would prevent it until Temporal terminates the run, at 50 MiB or 51,200 events.
+const historyAtMost = 2000
+
+// changeOverdue is the change ID of historyAtMost. It is not among contract.Changes: a run asks for it only once it is
+// that long.
+const changeOverdue = "continue-as-new-while-signals-wait"
+
+// stepsPerWake bounds the steps of one wake: a planner that never settles is a bug that must not spin.
 const stepsPerWake = 100
 
-// Step is one thing to do. Name and Why appear in history, logs and the answer to the plan query.
+// Step is one step of an entity. Name and Why appear in history, logs and the answer to the plan query.
 type Step struct {
 	Name string `json:"name"`
 	Why  string `json:"why,omitempty"`
@@ -29,31 +39,39 @@ type Step struct {
 	Do func(workflow.Context) error `json:"-"`
 }
 
-// Plan is what a planner answers: the next step (nil: none), and when to ask again although nothing arrived (zero:
+// Plan is a planner's answer: the next step (nil: none), and when to plan again although no signal arrived (zero:
 // never).
 type Plan struct {
 	Step   *Step     `json:"step,omitempty"`
 	WakeAt time.Time `json:"wakeAt,omitzero"`
-	// Finish ends the workflow: the object is gone and so is everything that it had.
+	// Finish ends the workflow: the object is gone, and nothing of it is left.
 	Finish bool `json:"finish,omitempty"`
-	// Waiting says in plain words what is being waited for.
-	Waiting string `json:"waiting,omitempty"`
-	// Trouble is what failed last and was not made good since.
+	// Waiting describes what the entity waits for; during a step, that is the end of the step.
+	Waiting waits.Wait `json:"waiting,omitzero"`
+	// Trouble is the last failure that no success has cleared.
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Entity is what the loop drives. S is the state, kept by the implementation.
+// WaitText returns the paragraph of the current details on what is waited for; "": nothing is.
+func (p Plan) WaitText() string {
+	if p.Waiting == (waits.Wait{}) {
+		return ""
+	}
+	return "\n\nWaiting for " + strings.TrimRight(p.Waiting.String(), ". ") + "."
+}
+
+// Entity is driven by the loop. The implementation keeps the state.
 type Entity interface {
-	// State is what is carried across Continue-As-New and answered to the state query.
+	// State returns what Continue-As-New carries and the state query answers.
 	State() any
-	// Plan must be pure: the same state and time give the same plan.
+	// Plan returns the next step. It must be pure: the same state and time give the same plan.
 	Plan(now time.Time) Plan
-	// Refresh brings what is derived from observations up to date: it comes before each plan.
+	// Refresh derives what follows from observations: it is called before each plan.
 	Refresh(now time.Time)
-	// Details are the workflow's current details, in Markdown.
+	// Details returns the workflow's current details, in Markdown.
 	Details(p Plan) string
-	// Busy says that something is open whose end only this run sees (an activity): no Continue-As-New then. Transitions
-	// are not of that kind.
+	// Busy reports whether something is open whose end only this run sees (an activity), which prevents
+	// Continue-As-New. A transition does not.
 	Busy() bool
 }
 
@@ -64,46 +82,49 @@ type Loop struct {
 	channels []binding
 	// dirty is set by everything that may change the next plan.
 	dirty bool
-	// alarm is when the armed timer fires (zero: none is armed).
-	alarm  time.Time
-	disarm workflow.CancelFunc
+	// timerAt is when the armed timer fires (zero: none is armed).
+	timerAt     time.Time
+	cancelTimer workflow.CancelFunc
 	// manual is the entity's memory of controls; nil: it offers none.
 	manual *Manual
-	// stepping says that a step is being done: its outcome is not in the state yet.
+	// stepping is set during a step: its result is not in the state yet.
 	stepping bool
-	// repair makes the corrected state that the next run is to begin with; nil: there is none.
+	// repair returns the corrected state with which the next run is to begin; nil: there is none.
 	repair func() ([]byte, error)
-	// plan is the last one made, for the query: that of the step in hand, too, which may take its time.
+	// plan is the last one, for the query, also during its step, which may take long.
 	plan Plan
 	// attached is the ID of the open transition whose end this run sees (see OpenTransition); "": there is none.
 	attached       string
 	cancelAttached workflow.CancelFunc
-	// renew says that somebody asked for the next run.
+	// renew is set when a signal has asked for the next run.
 	renew bool
-	// closed is what is done when a transition has closed.
-	closed func(workflow.Context, contract.TransitionClosed)
-	// described are the search attributes that were written last in this run.
+	// onClosed is called when a transition has closed.
+	onClosed func(workflow.Context, contract.TransitionClosed)
+	logic    Logic
+	// described are the search attributes that this run wrote last.
 	described string
 }
 
 type binding struct {
 	channel workflow.ReceiveChannel
-	take    func(workflow.ReceiveChannel)
+	receive func(workflow.ReceiveChannel)
 }
 
-// NewLoop starts with a plan to be made.
+// NewLoop returns a loop that begins with a plan.
 func NewLoop(ctx workflow.Context, e Entity) *Loop {
-	fixLogic(ctx)
-	l := &Loop{ctx: ctx, entity: e, dirty: true}
+	l := &Loop{ctx: ctx, entity: e, dirty: true, logic: fixLogic(ctx, contract.Changes())}
 	OnSignal(l, contract.SignalContinueAsNew, func(struct{}) { l.renew = true })
 	return l
 }
+
+// Logic returns the logic that this run began with.
+func (l *Loop) Logic() Logic { return l.logic }
 
 // OnSignal folds each signal of that name into the state. The SDK logs and drops a payload that cannot be read.
 func OnSignal[T any](l *Loop, name string, fold func(T)) {
 	l.channels = append(l.channels, binding{
 		channel: workflow.GetSignalChannel(l.ctx, name),
-		take: func(c workflow.ReceiveChannel) {
+		receive: func(c workflow.ReceiveChannel) {
 			var v T
 			if c.ReceiveAsync(&v) {
 				fold(v)
@@ -112,10 +133,10 @@ func OnSignal[T any](l *Loop, name string, fold func(T)) {
 	})
 }
 
-// Wake makes the loop ask for a plan again; for coroutines that changed the state.
+// Wake makes the loop plan again; for coroutines that changed the state.
 func (l *Loop) Wake() { l.dirty = true }
 
-// Run drives the entity until it finishes or continues as new. again is the input of the next run.
+// Run drives the entity until it finishes or continues as new. again returns the input of the next run.
 func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 	ctx := l.ctx
 	if err := workflow.SetQueryHandler(ctx, contract.QueryState, func() (any, error) {
@@ -129,34 +150,38 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 		return fmt.Errorf("setting the plan query: %w", err)
 	}
 	for {
-		l.drain()
+		l.foldSignals()
 		if l.repair != nil {
-			// First what is in hand: its outcome, and what arrives meanwhile, belong into the state that goes on.
+			// First the open Updates: their results, and the signals that arrive meanwhile, belong into the state.
 			if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
 				return err
 			}
-			l.drain()
-			if carried := l.repaired(); carried != nil {
-				l.measure()
+			l.foldSignals()
+			if carried := l.takeRepairedState(); carried != nil {
+				l.recordMetrics()
 				return workflow.NewContinueAsNewError(ctx, workflowType, again(carried))
 			}
 		}
 		l.forgetRefusal()
-		l.show(l.settle())
+		l.showPlan(l.runSteps())
 		if l.plan.Finish {
 			return nil
 		}
 		if l.shouldContinueAsNew() {
-			if !l.detach() {
-				// It has closed: how, this run hears in a moment.
+			if !l.detachTransition() {
+				// It has closed: its outcome reaches this run in a moment.
 				if _, err := workflow.AwaitWithTimeout(ctx, time.Second, func() bool {
-					return l.attached == "" || l.pending()
+					return l.attached == "" || l.hasPending()
 				}); err != nil {
 					return err
 				}
 				continue
 			}
-			if l.pending() {
+			if l.hasPending() && !l.isOverdue() {
+				continue
+			}
+			l.foldSignals() // the next run begins with a plan for what has arrived
+			if l.repair != nil || !l.isIdle() {
 				continue
 			}
 			carried, err := Encode(l.entity.State())
@@ -171,28 +196,31 @@ func (l *Loop) Run(workflowType string, again func(carried []byte) any) error {
 	}
 }
 
-// show makes a plan what people see who look into the workflow.
-func (l *Loop) show(p Plan) {
+// showPlan makes a plan visible in the query and the current details.
+func (l *Loop) showPlan(p Plan) {
 	if p.Step != nil {
-		p.Waiting = fmt.Sprintf("the step in hand to end, %s (%s)", p.Step.Name, p.Step.Why)
+		p.Waiting = waits.For(waits.StepEnd, p.Step.Name, p.Step.Why)
 	}
 	l.plan = p
 	workflow.SetCurrentDetails(l.ctx, l.entity.Details(p)+l.refusal())
 }
 
-// settle does step after step until the planner has none.
-func (l *Loop) settle() Plan {
+// runSteps does step after step until the planner has none.
+func (l *Loop) runSteps() Plan {
 	for range stepsPerWake {
 		l.dirty = false
 		now := workflow.Now(l.ctx)
 		l.entity.Refresh(now)
-		l.measure()
+		l.recordMetrics()
 		p := l.entity.Plan(now)
 		if p.Step == nil || p.Finish {
 			return p
 		}
+		if l.isIdle() && l.isOverdue() {
+			return Plan{Waiting: waits.For(waits.NextRun)}
+		}
 		workflow.GetLogger(l.ctx).Debug("step", "step", p.Step.Name, "why", p.Step.Why)
-		l.show(p)
+		l.showPlan(p)
 		l.stepping = true
 		err := p.Step.Do(l.ctx)
 		l.stepping = false
@@ -200,34 +228,34 @@ func (l *Loop) settle() Plan {
 			countFailure(l.ctx, p.Step.Name, err)
 			workflow.GetLogger(l.ctx).Warn("step failed", "step", p.Step.Name, "error", err)
 		}
-		l.drain()
+		l.foldSignals()
 		if l.repair != nil {
-			return Plan{Waiting: "the repair to take effect"}
+			return Plan{Waiting: waits.For(waits.Repair)}
 		}
 	}
-	workflow.GetLogger(l.ctx).Error("the planner does not settle; waiting for the next change")
-	return Plan{Waiting: "the planner did not settle; this is a bug in virtflow",
-		WakeAt: workflow.Now(l.ctx).Add(time.Minute)}
+	workflow.GetLogger(l.ctx).Error("failed to settle: the planner always has a step; waiting for the next change")
+	return Plan{Waiting: waits.For(waits.UnsettledPlanner), WakeAt: workflow.Now(l.ctx).Add(time.Minute)}
 }
 
-// measure tells the metrics of transitions that have closed. What this run does not tell, none does.
-func (l *Loop) measure() {
+// recordMetrics records the metrics of transitions that have closed. The next run does not have them.
+func (l *Loop) recordMetrics() {
 	if l.manual != nil {
-		l.manual.Measure(l.ctx)
+		l.manual.RecordMetrics(l.ctx)
 	}
 }
 
-// drain folds what has arrived, channel by channel in the order they were bound: an order that replays.
-func (l *Loop) drain() {
+// foldSignals folds in what has arrived, channel by channel in the order of their registration, which replays.
+func (l *Loop) foldSignals() {
 	for _, b := range l.channels {
 		for b.channel.Len() > 0 {
-			b.take(b.channel)
+			b.receive(b.channel)
 			l.dirty = true
 		}
 	}
 }
 
-func (l *Loop) pending() bool {
+// hasPending reports whether something has arrived or changed since the last plan.
+func (l *Loop) hasPending() bool {
 	if l.dirty || l.repair != nil {
 		return true
 	}
@@ -240,8 +268,11 @@ func (l *Loop) pending() bool {
 }
 
 func (l *Loop) shouldContinueAsNew() bool {
-	if l.entity.Busy() || l.pending() || !workflow.AllHandlersFinished(l.ctx) {
+	if l.repair != nil || !l.isIdle() {
 		return false
+	}
+	if l.hasPending() {
+		return l.isOverdue()
 	}
 	info := workflow.GetInfo(l.ctx)
 	limit := historyWhenSettled
@@ -251,8 +282,18 @@ func (l *Loop) shouldContinueAsNew() bool {
 	return l.renew || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() >= limit
 }
 
-// repaired is the corrected state that a repair asked for, or nil.
-func (l *Loop) repaired() []byte {
+// isIdle reports whether nothing is open that only this run can complete: no activity (Busy) and no update's handler.
+func (l *Loop) isIdle() bool { return !l.entity.Busy() && workflow.AllHandlersFinished(l.ctx) }
+
+// isOverdue reports whether the run is so long that waiting signals do not prevent its Continue-As-New. It is false in
+// the replay of a run of an earlier release, which had no such length.
+func (l *Loop) isOverdue() bool {
+	return workflow.GetInfo(l.ctx).GetCurrentHistoryLength() >= historyAtMost &&
+		workflow.GetVersion(l.ctx, changeOverdue, workflow.DefaultVersion, 1) == 1
+}
+
+// takeRepairedState returns the corrected state of a repair, or nil.
+func (l *Loop) takeRepairedState() []byte {
 	if l.repair == nil {
 		return nil
 	}
@@ -274,8 +315,8 @@ func (l *Loop) forgetRefusal() {
 	}
 }
 
-// wakeAt is when to plan again although nothing arrived: as the plan says, or when a refused control has been shown for
-// long enough.
+// wakeAt returns when to plan again although no signal arrived: at the plan's time, or when a refused control has been
+// shown for long enough.
 func (l *Loop) wakeAt(p Plan) time.Time {
 	if l.manual == nil || l.manual.Refused == nil {
 		return p.WakeAt
@@ -286,7 +327,7 @@ func (l *Loop) wakeAt(p Plan) time.Time {
 	return p.WakeAt
 }
 
-// refusal is what the current details say of a control that came as a signal and was not taken.
+// refusal returns the current details of a refused control that came as a signal.
 func (l *Loop) refusal() string {
 	if l.manual == nil || l.manual.Refused == nil {
 		return ""
@@ -296,32 +337,33 @@ func (l *Loop) refusal() string {
 		r.At.UTC().Format(time.RFC3339), r.Why)
 }
 
+// sleep blocks until something is pending, or until the given time (zero: without limit).
 func (l *Loop) sleep(until time.Time) error {
-	l.arm(until)
-	return workflow.Await(l.ctx, l.pending)
+	l.armTimer(until)
+	return workflow.Await(l.ctx, l.hasPending)
 }
 
-// arm keeps at most one timer, and the same one for as long as the planner names the same time: each costs events.
-func (l *Loop) arm(until time.Time) {
-	if until.Equal(l.alarm) {
+// armTimer keeps at most one timer, and the same one while the planner returns the same time: each costs events.
+func (l *Loop) armTimer(until time.Time) {
+	if until.Equal(l.timerAt) {
 		return
 	}
-	if l.disarm != nil {
-		l.disarm()
-		l.disarm = nil
+	if l.cancelTimer != nil {
+		l.cancelTimer()
+		l.cancelTimer = nil
 	}
-	l.alarm = until
+	l.timerAt = until
 	if until.IsZero() {
 		return
 	}
 	wait := max(until.Sub(workflow.Now(l.ctx)), time.Millisecond)
 	tctx, cancel := workflow.WithCancel(l.ctx)
-	l.disarm = cancel
+	l.cancelTimer = cancel
 	workflow.Go(tctx, func(ctx workflow.Context) {
 		if err := workflow.NewTimer(ctx, wait).Get(ctx, nil); err != nil {
 			return
 		}
-		l.alarm, l.disarm = time.Time{}, nil
+		l.timerAt, l.cancelTimer = time.Time{}, nil
 		l.Wake()
 	})
 }

@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// still is an entity that never has anything to do.
+// still is an entity that never has a step.
 type still struct{ Carried string }
 
 func (s *still) State() any               { return s }
@@ -23,33 +22,8 @@ func (*still) Refresh(time.Time)          {}
 func (*still) Details(entity.Plan) string { return "" }
 func (*still) Busy() bool                 { return false }
 
-// TestARunSaysThatItBeganWithNoChanges only where the run before it began with some: Temporal keeps that for the next.
-func TestARunSaysThatItBeganWithNoChanges(t *testing.T) {
-	require.Empty(t, contract.Changes(), "from the first change on, each run says with which ones it began")
-	for _, c := range []struct {
-		before []string
-		says   int
-	}{{nil, 0}, {[]string{"later-1", "logic:later-1"}, 1}, {[]string{"logic:none-1"}, 0}} {
-		env := environment.New()
-		if c.before != nil {
-			key := temporal.NewSearchAttributeKeyKeywordList("TemporalChangeVersion")
-			attributes := temporal.NewSearchAttributes(key.ValueSet(c.before))
-			require.NoError(t, env.SetTypedSearchAttributesOnStart(attributes))
-		}
-		said := 0
-		env.OnGetVersion(contract.Logic(nil), workflow.DefaultVersion, workflow.Version(1)).Return(
-			func(string, workflow.Version, workflow.Version) workflow.Version { said++; return 1 })
-		env.ExecuteWorkflow(func(ctx workflow.Context) error {
-			entity.NewLoop(ctx, &still{})
-			return nil
-		})
-		require.NoError(t, env.GetWorkflowError())
-		require.Equal(t, c.says, said, "after %v", c.before)
-	}
-}
-
-// TestAnIdleEntityContinuesAsNewWhenAsked, with its state.
-func TestAnIdleEntityContinuesAsNewWhenAsked(t *testing.T) {
+// TestIdleEntityContinuesAsNew: an idle entity continues as new, with its state, when it is asked to.
+func TestIdleEntityContinuesAsNew(t *testing.T) {
 	env := environment.New()
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalContinueAsNew, struct{}{}) }, time.Hour)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
@@ -62,4 +36,56 @@ func TestAnIdleEntityContinuesAsNewWhenAsked(t *testing.T) {
 	require.ErrorAs(t, env.GetWorkflowError(), &again)
 	require.Equal(t, "still", again.WorkflowType.Name)
 	require.JSONEq(t, `{"Carried":"all"}`, string(again.Input.GetPayloads()[0].GetData()))
+}
+
+// flooded is an entity that has a step for each signal.
+type flooded struct{ Received, Done int }
+
+func (f *flooded) State() any               { return f }
+func (*flooded) Refresh(time.Time)          {}
+func (*flooded) Details(entity.Plan) string { return "" }
+func (*flooded) Busy() bool                 { return false }
+
+func (f *flooded) Plan(time.Time) entity.Plan {
+	if f.Done == f.Received {
+		return entity.Plan{}
+	}
+	return entity.Plan{Step: &entity.Step{Name: "follow", Do: func(ctx workflow.Context) error {
+		f.Done = f.Received
+		return workflow.Sleep(ctx, time.Second)
+	}}}
+}
+
+// TestSignalFloodDoesNotPreventContinueAsNew: a long run continues as new during a flood, and the next run has all
+// signals. A short run processes the signals first.
+func TestSignalFloodDoesNotPreventContinueAsNew(t *testing.T) {
+	const all = 500
+	for length, most := range map[int]int{250: all, 2000: 5} {
+		env := environment.New()
+		env.SetCurrentHistoryLength(length)
+		sent := 0
+		for i := range all { // one at least in each step
+			env.RegisterDelayedCallback(func() {
+				if !env.IsWorkflowCompleted() {
+					sent++
+					env.SignalWorkflow("more", struct{}{})
+				}
+			}, time.Duration(i)*300*time.Millisecond)
+		}
+		env.ExecuteWorkflow(func(ctx workflow.Context) error {
+			f := &flooded{}
+			l := entity.NewLoop(ctx, f)
+			entity.OnSignal(l, "more", func(struct{}) { f.Received++ })
+			return l.Run("flooded", func(carried []byte) any { return json.RawMessage(carried) })
+		})
+		var again *workflow.ContinueAsNewError
+		require.ErrorAs(t, env.GetWorkflowError(), &again)
+		var carried flooded
+		require.NoError(t, json.Unmarshal(again.Input.GetPayloads()[0].GetData(), &carried))
+		require.Equal(t, sent, carried.Received, "signals are lost at a length of %d", length)
+		require.LessOrEqual(t, sent, most, "at a length of %d", length)
+		if length == 250 {
+			require.Equal(t, all, sent)
+		}
+	}
 }

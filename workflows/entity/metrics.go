@@ -6,12 +6,12 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// The metrics of workflows, as their code names them: Prometheus has them with _seconds and _total behind. Their labels
-// are bounded: never the name of an object. They are those of the control worker that saw it happen, and are not told
-// once more when a history replays; where a workflow task is done twice, they may be.
+// The metrics of workflows, by their names in code: Prometheus adds _seconds and _total. Their labels are bounded:
+// never the name of an object. The control worker that runs the workflow task counts, and a replay does not count
+// again; a workflow task that is repeated may.
 const (
 	metricTransitions  = "virtflow_transition_duration"
 	metricStepFailures = "virtflow_step_failures"
@@ -21,22 +21,22 @@ const (
 	labelError         = "error"
 )
 
-// How a step failed, as the label error says it: nobody answered in time, or somebody said no.
+// Values of the label error: the step timed out, or it was refused.
 const (
 	failureTimeout = "timeout"
 	failureError   = "failed"
 )
 
-// How a transition closed, as the label outcome says it.
+// Values of the label outcome: how a transition closed.
 const (
 	closedDone      = "done"
-	closedRefused   = "refused" // what was true did not ask for it any more
+	closedRefused   = "refused" // the current state did not call for it any longer
 	closedCancelled = "cancelled"
-	closedDeadline  = "deadline" // its time was up
+	closedDeadline  = "deadline" // it reached its deadline
 	closedFailed    = "failed"
 )
 
-// outcomeOf is the label for how a transition closed, and for what its entity made of that.
+// outcomeOf returns the label for how a transition closed, and for the entity's view of that.
 func outcomeOf(c contract.TransitionClosed, o Outcome) string {
 	switch {
 	case c.Canceled:
@@ -52,15 +52,15 @@ func outcomeOf(c contract.TransitionClosed, o Outcome) string {
 	}
 }
 
-// measure is what metrics are told of a transition that has closed.
+// measure has the metrics of one transition that has closed.
 type measure struct {
 	operation contract.Operation
 	outcome   string
 	took      time.Duration
 }
 
-// Measure tells the metrics of the transitions that have closed since it did so last.
-func (m *Manual) Measure(ctx workflow.Context) {
+// RecordMetrics records the metrics of the transitions that have closed since the last call.
+func (m *Manual) RecordMetrics(ctx workflow.Context) {
 	for _, closed := range m.unmeasured {
 		workflow.GetMetricsHandler(ctx).
 			WithTags(map[string]string{labelOperation: string(closed.operation), labelOutcome: closed.outcome}).
@@ -69,7 +69,7 @@ func (m *Manual) Measure(ctx workflow.Context) {
 	m.unmeasured = nil
 }
 
-// countFailure counts a step that did not succeed. The error's own type is no label: nodes could make up any number.
+// countFailure counts a failed step. The error's own type is no label: nodes could make up any number of types.
 func countFailure(ctx workflow.Context, step string, err error) {
 	kind := failureError
 	if temporal.IsTimeoutError(err) {

@@ -10,13 +10,13 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestTransitionsAreMeasured by their operation and by how they closed, and by nothing that names an object.
-func TestTransitionsAreMeasured(t *testing.T) {
+// TestMeasuresTransitions: the metric has the labels operation and outcome, and no object's name.
+func TestMeasuresTransitions(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for want, c := range map[string]struct {
 		closed contract.TransitionClosed
@@ -35,10 +35,10 @@ func TestTransitionsAreMeasured(t *testing.T) {
 		})
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			var m entity.Manual
-			m.Closed(&entity.Transition{ID: "vm/a/b/start/1", Operation: contract.OperationStart, Since: began},
+			m.RecordClosed(&entity.Transition{ID: "vm/a/b/start/1", Operation: contract.OperationStart, Since: began},
 				c.closed, entity.Outcome{Error: c.made, At: began.Add(3 * time.Second)})
-			m.Measure(ctx)
-			m.Measure(ctx) // each is told of once
+			m.RecordMetrics(ctx)
+			m.RecordMetrics(ctx) // each is counted once
 			return nil
 		})
 		require.NoError(t, env.GetWorkflowError())

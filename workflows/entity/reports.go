@@ -6,16 +6,15 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// OnReports folds reports of who asked for what. One about another object than that of the UID says nothing. Reports of
-// deletions are remembered as Manual.Deleter, others are handed on, unless they are late. They come before the change
-// that they are about, or after it. The deletion is the doing of the last who asked for it while the object was not
-// being deleted.
+// OnReports folds in reports of who asked for what. A report about another object than that of the UID is dropped. A
+// deletion's goes into Manual.Deleter, others go to other unless they are late. A report comes before the change that
+// it is about, or after it. A deletion counts for the last who asked for it while the object was not being deleted.
 func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.RequestReport)) {
 	OnSignal(l, contract.SignalReportRequest, func(r contract.RequestReport) {
-		if r.Actor = plain(r.Actor, maxActor); r.Actor == "" || r.UID == "" || r.UID != uid() {
+		if r.Actor = toOneLine(r.Actor, maxActor); r.Actor == "" || r.UID == "" || r.UID != uid() {
 			return
 		}
 		now := workflow.Now(l.ctx)
@@ -24,13 +23,13 @@ func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.Reque
 			asked = r.Asked
 		}
 		if r.Operation != contract.OperationDelete {
-			if now.Sub(asked) <= reportLate { // else it may be about what was changed since
+			if now.Sub(asked) <= reportLate { // a late one may be about an older change
 				other(r)
 			}
 			return
 		}
 		m.Deleter, m.DeletionAsked = r.Actor, asked
-		// Asking again says when it was asked for last: what was asked before came to nothing.
+		// A repeated request is dated by the last one: the earlier ones had no effect.
 		m.Records = slices.DeleteFunc(slices.Clone(m.Records), func(old contract.OperationRecord) bool {
 			return old.Operation == contract.OperationDelete && old.Outcome == OutcomeAsked && old.Actor == r.Actor
 		})
@@ -41,17 +40,17 @@ func (l *Loop) OnReports(m *Manual, uid func() string, other func(contract.Reque
 	})
 }
 
-// reportLate is from when on a report is late: Temporal was away meanwhile.
+// reportLate is the age from which a report is late: Temporal was unavailable meanwhile.
 const reportLate = time.Minute
 
-// deletionReported is for how long the report of a deletion is about one that comes after it. What was asked for before
-// that was refused, and is not what happened. Clocks of the API server and of Temporal may differ by less.
+// deletionReported is how long a deletion's report counts for a deletion that comes after it. An earlier request was
+// refused, and is not the one that happened. Clocks of the API server and of Temporal may differ by less.
 const deletionReported = time.Minute
 
-// Behind is who is behind what an object is to be. Of one that is being deleted (since then; nil: not known) that is
-// whoever was reported to have asked for it. Nobody is reported where it is the same who asked for the object last; a
-// report that was dropped looks the same.
-func (m *Manual) Behind(deleting bool, since *time.Time, last string) string {
+// RequestedBy returns who requested the object's desired state. For one that is being deleted (since then; nil: not
+// known) that is who was reported to have deleted it, or last without a report: the API server reports no deleter who
+// is also the last to have changed the object, and a report may have been dropped.
+func (m *Manual) RequestedBy(deleting bool, since *time.Time, last string) string {
 	if !deleting || m.Deleter == "" {
 		return last
 	}
@@ -61,5 +60,5 @@ func (m *Manual) Behind(deleting bool, since *time.Time, last string) string {
 	return m.Deleter
 }
 
-// OutcomeAsked is the outcome of what was asked for, and is done by others.
+// OutcomeAsked is the outcome of a request that another process carries out.
 const OutcomeAsked = "asked for"

@@ -5,30 +5,31 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
-// Subject is an entity with transitions, as a person is spoken to about it.
+// Subject is an entity with transitions, with the texts that a person reads.
 type Subject struct {
 	Manual *Manual
-	// Kind is that of its object, Name what people call it ("VM"), and Follows what of it says what is to be done ("run
+	// Kind is its object's, Name what people call it ("VM"), and Follows the part of the object that it follows ("run
 	// strategy").
 	Kind, Name, Follows string
-	// Seen says that the object has been seen, and Deleting that it is being deleted.
+	// Seen is set once the object was observed, and Deleting while it is being deleted.
 	Seen, Deleting func() bool
 	// Open is the open transition; nil: there is none.
 	Open func() *Transition
 }
 
-// Controls are hold, release and cancel-transition.
+// Controls returns the controls hold, release and cancel-transition.
 func (s Subject) Controls() []Control {
 	m := s.Manual
 	return append(Holdable{
 		Manual: m, Name: s.Name, Check: s.checkHold,
-		Hold:     "Open no transition of this " + s.Name + " until it is released. What is open goes on.",
+		Hold:     "Open no transition of this " + s.Name + " until it is released. An open one continues.",
 		Held:     "No transition is opened until the " + s.Name + " is released.",
-		Release:  "Go on as the " + s.Follows + " says.",
-		Released: fmt.Sprintf("The %s goes on as its %s says.", s.Name, s.Follows),
+		Release:  "Follow the " + s.Follows + " again.",
+		Released: fmt.Sprintf("The %s follows its %s again.", s.Name, s.Follows),
 	}.Controls(),
 		Control{
 			Name: contract.ControlCancelTransition, Does: "Cancel the open transition, and hold the " + s.Name + ".",
@@ -60,26 +61,25 @@ func (s Subject) checkCancel() error {
 	case open.Cancelled || open.CancelReason != "":
 		return fmt.Errorf("the %s is cancelled already", noun(open.Operation))
 	case s.Deleting():
-		return fmt.Errorf("the %s is being deleted: what that takes goes on", s.Kind)
+		return fmt.Errorf("the %s is being deleted: that cannot be cancelled", s.Kind)
 	}
 	return nil
 }
 
-// Guard keeps a transition that is desired from being opened while a person has the say. status writes the status
-// meanwhile, where it is to be written.
+// Guard keeps a desired transition from being opened while an operator hold or a missing approval prevents it. status
+// writes the status meanwhile, where that is due.
 func (s Subject) Guard(d Decision, status func() Decision) Decision {
 	switch m := s.Manual; {
 	case m.Hold != nil:
-		return status().Or("a person: the " + s.Name + " is " + m.Hold.Message)
-	case m.awaits(d.Operation):
-		return status().Or(fmt.Sprintf("a person: the %s needs approval (annotation %s); the control %s gives it",
-			d.Operation, contract.AnnotationApproval, contract.ControlApprove))
+		return status().Or(waits.For(waits.Release, s.Name, m.Hold.Message))
+	case m.needsApproval(d.Operation):
+		return status().Or(waits.For(waits.Approval, d.Operation, contract.AnnotationApproval, contract.ControlApprove))
 	default:
 		return d
 	}
 }
 
-// noun is an operation as something that goes on.
+// noun returns an operation as a noun.
 func noun(op contract.Operation) string {
 	if op == contract.OperationReplicate {
 		return "replication"
@@ -87,25 +87,25 @@ func noun(op contract.Operation) string {
 	return string(op)
 }
 
-// RetryNow is the control that ends the wait for another attempt: that of the failure, and besides it a back-off (nil:
-// there is none) that waits says lasts, and end ends.
-func RetryNow(failure **Failure, waits func() bool, end func(now time.Time)) Control {
+// RetryNow returns the control that ends the wait after a failure, and also a back-off if there is one: isBackingOff
+// reports it and endBackOff ends it. Both are nil if there is none.
+func RetryNow(failure **Failure, isBackingOff func() bool, endBackOff func(now time.Time)) Control {
 	does := "Do not wait for the next attempt."
-	if waits != nil {
+	if isBackingOff != nil {
 		does = "Do not wait for the next attempt or for the end of the back-off."
 	}
 	return Control{
 		Name: contract.ControlRetryNow, Does: does,
 		Check: func(contract.ControlRequest) error {
-			if *failure == nil && (waits == nil || !waits()) {
+			if *failure == nil && (isBackingOff == nil || !isBackingOff()) {
 				return errors.New("nothing failed: no attempt is being waited for")
 			}
 			return nil
 		},
 		Apply: func(now time.Time, _ contract.ControlRequest) (string, error) {
 			*failure = (*failure).RetryAfter(now)
-			if end != nil {
-				end(now)
+			if endBackOff != nil {
+				endBackOff(now)
 			}
 			return "The next attempt is made now.", nil
 		},

@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// person is a subject with its state, and what is asked of it by name.
+// person is a subject with its state; it sends controls by name.
 type person struct {
 	entity.Manual
 	open            *entity.Transition
@@ -51,24 +51,24 @@ func TestHoldAndRelease(t *testing.T) {
 	answer, err := ask(p.subject().Controls(), contract.ControlHold, now, alice("maintenance"))
 	require.NoError(t, err)
 	require.Equal(t, "No transition is opened until the VM is released.", answer)
-	require.Equal(t, "held by alice (claimed): maintenance; the control release lets it go on", p.Hold.Message)
+	require.Equal(t, "held by alice (claimed): maintenance; the control release ends the hold", p.Hold.Message)
 	_, err = ask(p.subject().Controls(), contract.ControlHold, now, alice(""))
 	require.EqualError(t, err, "the VM is held already: "+p.Hold.Message)
 
-	shown := p.Show(nil, now)
+	shown := p.SetConditions(nil, now)
 	require.Len(t, shown, 1)
 	require.Equal(t, &entity.Hold{Message: p.Hold.Message, Since: now}, entity.HoldShown(&shown[0]),
 		"what outlives Temporal's history")
 
 	answer, err = ask(p.subject().Controls(), contract.ControlRelease, now, alice(""))
 	require.NoError(t, err)
-	require.Equal(t, "The VM goes on as its run strategy says.", answer)
-	require.Empty(t, p.Show(shown, now))
+	require.Equal(t, "The VM follows its run strategy again.", answer)
+	require.Empty(t, p.SetConditions(shown, now))
 	require.Nil(t, entity.HoldShown(&contract.Condition{Type: contract.ConditionHeld, Status: "False"}))
 	require.Nil(t, entity.HoldShown(nil))
 }
 
-func TestWhatCannotBeHeld(t *testing.T) {
+func TestRefusesHold(t *testing.T) {
 	for want, p := range map[string]*person{
 		"the VirtualMachine has not been seen yet": {unseen: true},
 		"the VirtualMachine is being deleted":      {deleted: true},
@@ -78,7 +78,7 @@ func TestWhatCannotBeHeld(t *testing.T) {
 	}
 }
 
-func TestWhatCanBeCancelled(t *testing.T) {
+func TestCancelTransition(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, c := range map[string]struct {
 		open    *entity.Transition
@@ -91,7 +91,7 @@ func TestWhatCanBeCancelled(t *testing.T) {
 			CancelReason: "cancelled by bob (claimed)"}, why: "the start is cancelled already"},
 		"of a VM that is being deleted": {
 			open: &entity.Transition{Operation: contract.OperationStop}, deleted: true,
-			why: "the VirtualMachine is being deleted: what that takes goes on",
+			why: "the VirtualMachine is being deleted: that cannot be cancelled",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,15 +103,15 @@ func TestWhatCanBeCancelled(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, "The replication is cancelled, and the VM is held until it is released.", answer)
-			require.Equal(t, "cancelled by alice (claimed)", p.open.Superseded())
+			require.Equal(t, "cancelled by alice (claimed)", p.open.SupersededText())
 			require.Contains(t, p.Hold.Message,
 				"its replication was cancelled, held by alice (claimed): wrong selector")
 		})
 	}
 }
 
-// TestGuard: what is held, or waits for approval, is not begun; an approval is of one operation, of the object and the
-// instance as they are.
+// TestGuard: a transition that is held, or waits for approval, is not opened; an approval is of one operation, and of
+// the object and the instance as they are.
 func TestGuard(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := &person{}
@@ -127,16 +127,16 @@ func TestGuard(t *testing.T) {
 
 	p.AwaitApproval(contract.OperationStop, 7, "i")
 	require.Equal(t, "a person: the stop needs approval (annotation "+contract.AnnotationApproval+
-		"); the control approve gives it", guard(stop).Waiting)
+		"); the control approve gives it", guard(stop).Waiting.String())
 	require.Equal(t, start, guard(start))
-	require.Equal(t, "the stop waits for approval; the control approve gives it", p.Show(nil, now)[0].Message)
+	require.Equal(t, "the stop waits for approval; the control approve gives it", p.SetConditions(nil, now)[0].Message)
 	_, err = ask([]entity.Control{approve}, contract.ControlApprove, now,
 		contract.ControlRequest{Actor: "alice", Operation: contract.OperationStart})
 	require.EqualError(t, err, "operation: start does not wait for approval; stop does")
 	_, err = ask([]entity.Control{approve}, contract.ControlApprove, now, alice(""))
 	require.NoError(t, err)
 	require.Equal(t, stop, guard(stop))
-	require.Empty(t, p.Show(nil, now))
+	require.Empty(t, p.SetConditions(nil, now))
 
 	given := p.Approved
 	for name, now := range map[string]func(){
@@ -154,7 +154,7 @@ func TestGuard(t *testing.T) {
 	require.Same(t, given, p.Approved)
 
 	p.Hold = &entity.Hold{Message: "held by bob"}
-	require.Equal(t, "a person: the VM is held by bob", guard(start).Waiting)
+	require.Equal(t, "a person: the VM is held by bob", guard(start).Waiting.String())
 }
 
 func TestRetryNow(t *testing.T) {
@@ -174,16 +174,16 @@ func TestRetryNow(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestARepairStaysWithItsObject: neither another object, nor a transition that was made up.
-func TestARepairStaysWithItsObject(t *testing.T) {
+// TestRepairKeepsItsObject: it can name neither another object nor an invented transition.
+func TestRepairKeepsItsObject(t *testing.T) {
 	was := entity.Identity[contract.VMObservation]{
 		Field: "vm", Kind: "VirtualMachine", Object: contract.Object{Name: "web", UID: "a"},
 		Seen: &contract.VMObservation{UID: "a"},
 		Next: &contract.VMObservation{UID: "b"},
 	}
 	for want, change := range map[string]func(*entity.Identity[contract.VMObservation]){
-		"object: a repair":  func(i *entity.Identity[contract.VMObservation]) { i.Object.Name = "db" },
-		"vm: what was seen": func(i *entity.Identity[contract.VMObservation]) { i.Seen = nil },
+		"object: a repair":    func(i *entity.Identity[contract.VMObservation]) { i.Object.Name = "db" },
+		"vm: the observation": func(i *entity.Identity[contract.VMObservation]) { i.Seen = nil },
 		"vm.uid: is not": func(i *entity.Identity[contract.VMObservation]) {
 			i.Seen = &contract.VMObservation{UID: "c"}
 		},

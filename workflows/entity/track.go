@@ -1,21 +1,21 @@
 package entity
 
-// Observed is an observation of one Kubernetes object, by pointer: which object, which version of it, and whether it
-// exists no more.
+// Observed is an observation of one Kubernetes object, by pointer: the object's UID, its version, and whether it is
+// gone.
 type Observed[T any] interface {
 	*T
-	// Version names the object and its version.
+	// Version returns the object's UID and version.
 	Version() (uid, resourceVersion string)
-	// Vanished is the object's end as something that can be read and set.
+	// Vanished returns the field that is set when the object is gone.
 	Vanished() *bool
 	// Unversion drops the version.
 	Unversion()
 }
 
-// Newest folds an observation into what is known of an object (nil: nothing). It is the newer of the two, and known
-// itself where o says nothing new: an observation may come twice, late and out of order. An object that is gone does
+// Newest folds an observation into what is known of an object (nil: nothing), and returns the newer of the two; known
+// itself where o adds nothing, since an observation may come twice, late and out of order. An object that is gone does
 // not come back, but another one of its name may have taken its place. Where only its absence was read, and known has
-// no resourceVersion, whatever is observed is newer.
+// no resourceVersion, any observation is newer.
 func Newest[T any, P Observed[T]](known *T, o T) *T {
 	uid, version := P(&o).Version()
 	gone := *P(&o).Vanished()
@@ -34,7 +34,7 @@ func Newest[T any, P Observed[T]](known *T, o T) *T {
 	case *P(known).Vanished() && (gone || knownVersion != ""):
 		return known
 	case gone:
-		return Gone[T, P](known)
+		return AsGone[T, P](known)
 	case !Newer(version, knownVersion):
 		return known
 	default:
@@ -42,13 +42,13 @@ func Newest[T any, P Observed[T]](known *T, o T) *T {
 	}
 }
 
-// Track is Newest for the object that an entity is about: another one of its name does not take its place, but is the
-// next. Two objects of one name never exist at once, so a newer one proves that the one before is gone.
+// Track is Newest for an entity's own object: another one of its name does not replace it, but becomes the next one.
+// Two objects of one name never exist at once, so a newer one proves that the one before is gone.
 //
-// What is observed first in a new epoch (again, see Memory) counts whatever its version, also where the object's end
-// was seen. It may be older than what is true all the same: another one is the next, and reading shows whether the
-// current one is gone.
-func Track[T any, P Observed[T]](current, next *T, o T, again bool) (_, _ *T) {
+// The first observation in a new epoch (newEpoch, see Memory) counts whatever its version, also where the object's end
+// was seen. It may be old all the same: another object becomes the next one, and a read shows whether the current one
+// is gone.
+func Track[T any, P Observed[T]](current, next *T, o T, newEpoch bool) (_, _ *T) {
 	uid, version := P(&o).Version()
 	gone := *P(&o).Vanished()
 	currentUID, currentVersion := "", ""
@@ -56,16 +56,16 @@ func Track[T any, P Observed[T]](current, next *T, o T, again bool) (_, _ *T) {
 		currentUID, currentVersion = P(current).Version()
 	}
 	switch {
-	case again && !gone && uid == currentUID:
+	case newEpoch && !gone && uid == currentUID:
 		return &o, nil
-	case again && !gone:
+	case newEpoch && !gone:
 		return current, &o
 	case current != nil && uid == currentUID:
 		return Newest[T, P](current, o), next
 	case !gone && current != nil && !Newer(version, currentVersion):
 		return current, next
 	case !gone:
-		return Gone[T, P](current), Newest[T, P](next, o)
+		return AsGone[T, P](current), Newest[T, P](next, o)
 	}
 	if next != nil {
 		if nextUID, _ := P(next).Version(); nextUID == uid {
@@ -75,8 +75,8 @@ func Track[T any, P Observed[T]](current, next *T, o T, again bool) (_, _ *T) {
 	return current, next
 }
 
-// StillNext is what may be the next object where the current one was read (nil: there is none): what is not newer than
-// that was observed before it.
+// StillNext returns the next object, after current was read (nil: there is none): one that is not newer than current
+// was observed before it, and is dropped.
 func StillNext[T any, P Observed[T]](next, current *T) *T {
 	if next == nil || current == nil {
 		return next
@@ -88,19 +88,19 @@ func StillNext[T any, P Observed[T]](next, current *T) *T {
 	return next
 }
 
-// Absent is Gone for an object whose absence was read. What is observed of its name from then on counts whatever its
-// version: where etcd was put back, versions have run backwards, and the same object may come back.
-func Absent[T any, P Observed[T]](known *T) *T {
-	last := Gone[T, P](known)
+// AsAbsent is AsGone for an object whose absence was read. Any later observation of its name counts: where etcd was put
+// back, versions have run backwards, and the same object may come back.
+func AsAbsent[T any, P Observed[T]](known *T) *T {
+	last := AsGone[T, P](known)
 	if last != nil {
 		P(last).Unversion()
 	}
 	return last
 }
 
-// Gone is what was last known of an object, and that it exists no more. What was answered to a query does not change
-// under it.
-func Gone[T any, P Observed[T]](known *T) *T {
+// AsGone returns a copy of what was last known of an object, marked as gone. It is a copy since a query's answer must
+// not change.
+func AsGone[T any, P Observed[T]](known *T) *T {
 	if known == nil {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 type pod = contract.PodObservation
@@ -68,9 +68,9 @@ func TestTrack(t *testing.T) {
 	}
 }
 
-// TestTrackInANewEpoch: what is observed of another object counts, although versions have run backwards, and reading
-// shows whether the current one is gone; what was to come next is what an older epoch knew.
-func TestTrackInANewEpoch(t *testing.T) {
+// TestTrackInNewEpoch: an observation of another object counts, although versions have run backwards, and a read shows
+// whether the current one is gone. The next object of an older epoch is dropped.
+func TestTrackInNewEpoch(t *testing.T) {
 	a, later := pod{UID: "a", ResourceVersion: "10"}, pod{UID: "b", ResourceVersion: "20"}
 	gone := a
 	gone.Gone = true
@@ -90,7 +90,7 @@ func TestTrackInANewEpoch(t *testing.T) {
 	require.Nil(t, next)
 }
 
-// TestStillNext: what was observed before the current object was read to exist does not come after it.
+// TestStillNext: an observation from before the current object was read does not come after it.
 func TestStillNext(t *testing.T) {
 	current := pod{UID: "a", ResourceVersion: "10"}
 	earlier, later := pod{UID: "z", ResourceVersion: "9"}, pod{UID: "b", ResourceVersion: "11"}
@@ -100,20 +100,20 @@ func TestStillNext(t *testing.T) {
 	require.Nil(t, StillNext(nil, &current))
 }
 
-// TestWhatWasReadToBeAbsentMayComeBack with a lower version, the same object or another one, as when etcd is put back;
-// what was seen to vanish may not.
-func TestWhatWasReadToBeAbsentMayComeBack(t *testing.T) {
+// An absent object may come back with a lower version, the same object or another one, as when etcd is put back; an
+// object that was observed to vanish must not.
+func TestAbsentObjectMayComeBack(t *testing.T) {
 	known := &contract.VMIObservation{UID: "a", ResourceVersion: "150"}
 	same := contract.VMIObservation{UID: "a", ResourceVersion: "120"}
 	other := contract.VMIObservation{UID: "b", ResourceVersion: "120"}
-	absent := Absent(known)
+	absent := AsAbsent(known)
 	require.True(t, absent.Gone)
 	require.Equal(t, "150", known.ResourceVersion, "what was answered to a query does not change")
 	require.Equal(t, &same, Newest(absent, same))
 	require.Equal(t, &other, Newest(absent, other))
 	require.Equal(t, absent, Newest(absent, contract.VMIObservation{UID: "a", Gone: true}))
-	gone := Gone(known)
+	gone := AsGone(known)
 	require.Equal(t, gone, Newest(gone, same))
 	require.Equal(t, gone, Newest(gone, other))
-	require.Nil(t, Absent[contract.VMIObservation](nil))
+	require.Nil(t, AsAbsent[contract.VMIObservation](nil))
 }

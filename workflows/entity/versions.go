@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Newer says whether an object's resourceVersion a comes after b. Kubernetes resourceVersions of one resource are
-// decimal numbers that grow (so promised since 1.35); what is not a number is taken as newer, so that nothing is lost.
+// Newer reports whether an object's resourceVersion a comes after b. Kubernetes resourceVersions of one resource are
+// decimal numbers that grow (promised since 1.35); a text that is not a number counts as newer, so that none is lost.
 func Newer(a, b string) bool {
 	x, errA := strconv.ParseUint(a, 10, 64)
 	y, errB := strconv.ParseUint(b, 10, 64)
@@ -16,7 +16,7 @@ func Newer(a, b string) bool {
 	return x > y
 }
 
-// Without is list without s, never nil, in the same order.
+// Without returns list without the dropped strings, never nil, in the same order.
 func Without(list []string, drop ...string) []string {
 	out := make([]string, 0, len(list))
 	for _, x := range list {
@@ -27,9 +27,9 @@ func Without(list []string, drop ...string) []string {
 	return out
 }
 
-// OlderPart says that a part of an observation is older than what is known of it. Such a part has a version of its own,
-// since it is of other objects; where it is not known any more, the versions of the whole are compared. Of two of the
-// same version the one that comes last counts.
+// OlderPart reports whether a part of an observation is older than what is known of it. Such a part describes other
+// objects and has a version of its own; where that is unknown, the versions of the whole are compared. Of two of the
+// same version the later one to arrive counts.
 func OlderPart[T any, P Observed[T]](known, version string, whole *T, o T) bool {
 	switch {
 	case known != "" && version != "":

@@ -6,27 +6,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// writer is a state that writes the status of a pod.
+// writer is the state of an entity that writes the status of a pod.
 type writer struct {
 	Pod *pod `json:"pod,omitempty"`
 	StatusWrites[string]
 	believed, done bool
 }
 
-// wrote is the outcome of a patch of version 10 that writes a status ("": none).
+// wrote returns the result of a patch of version 10 that writes a status ("": none).
 func (w *writer) wrote(status string, r contract.Patched[pod]) error {
 	p := Patch[string, pod]{Kind: "Pod", UID: "a", Version: "10", Seen: &w.Pod,
-		Believe: func(o *pod) { w.Pod, w.believed = o, true },
+		Replace: func(o *pod) { w.Pod, w.believed = o, true },
 		Observe: func(o pod) { w.Pod = Newest(w.Pod, o) },
 		Written: func() { w.done = true },
 	}
 	if status != "" {
 		p.Status = &status
 	}
-	return Wrote(&w.StatusWrites, p, r)
+	return FoldAnswer(&w.StatusWrites, p, r)
 }
 
 func TestWrote(t *testing.T) {
@@ -75,13 +75,13 @@ func TestWrote(t *testing.T) {
 	}
 }
 
-func TestAnUnansweredWriteIsUnknown(t *testing.T) {
+func TestOutcomeOfUnansweredWriteIsUnknown(t *testing.T) {
 	var w StatusWrites[string]
-	w.Unanswered(nil)
+	w.MarkWriteUnknown(nil)
 	require.False(t, w.OutcomeUnknown, "it did not write the status")
 	status := "now"
-	w.Unanswered(&status)
-	w.Unanswered(nil)
+	w.MarkWriteUnknown(&status)
+	w.MarkWriteUnknown(nil)
 	require.True(t, w.OutcomeUnknown)
 
 	of := writer{Pod: &pod{UID: "a", ResourceVersion: "10"}}
@@ -92,14 +92,14 @@ func TestAnUnansweredWriteIsUnknown(t *testing.T) {
 	require.True(t, of.OutcomeUnknown)
 }
 
-// TestConflictsWithoutNews: the second in a row is an error.
-func TestConflictsWithoutNews(t *testing.T) {
+// TestConflictWithUnchangedObject: the second in a row is an error.
+func TestConflictWithUnchangedObject(t *testing.T) {
 	w := writer{Pod: &pod{UID: "a", ResourceVersion: "10"}}
 	same := contract.Patched[pod]{Conflict: true, Current: &pod{UID: "a", ResourceVersion: "10"}}
 	require.NoError(t, w.wrote("now", same), "once may be its own write, whose answer was lost")
 	require.NoError(t, w.wrote("now", contract.Patched[pod]{Written: true}))
 	require.NoError(t, w.wrote("now", same))
-	require.ErrorContains(t, w.wrote("now", same), "Pod is said to have changed, and has not: its version is still 10")
+	require.ErrorContains(t, w.wrote("now", same), "conflict, but the Pod is unchanged: its version is still 10")
 	require.NoError(t, w.wrote("now", contract.Patched[pod]{Conflict: true, Current: &pod{UID: "a",
 		ResourceVersion: "11"}}))
 	require.Zero(t, w.Conflicts)
@@ -107,8 +107,9 @@ func TestConflictsWithoutNews(t *testing.T) {
 	require.NoError(t, w.wrote("now", contract.Patched[pod]{Conflict: true}), "that it is gone is news")
 }
 
-// TestStatusWritesAreCarried beside everything else in a state, as they were before they were one thing.
-func TestStatusWritesAreCarried(t *testing.T) {
+// TestStateCarriesStatusWrites: a state carries its status writes beside its other fields, in the JSON of earlier
+// releases.
+func TestStateCarriesStatusWrites(t *testing.T) {
 	var w writer
 	const carried = `{"pod":{"uid":"a","resourceVersion":"10"},"written":"now","outcomeUnknown":true,"conflicts":1}`
 	require.NoError(t, json.Unmarshal([]byte(carried), &w))

@@ -1,6 +1,6 @@
-// Package guests is what the workflows that have guests leave their launchers remember of them: a drain of those on its
-// node, a workload update of those in outdated launchers. What is true of them is read from Kubernetes again and again.
+// Package guests has the guests that a workflow asks to leave their launchers: a drain those on its node, a workload
+// update those in outdated launchers. Both read the guests from Kubernetes again and again.
 //
-//	guest.go  a guest, and how it stands
-//	list.go   all of them: taking in what was read, who is next, and how it is told
+//	guest.go  a guest, and its standing
+//	list.go   all of them: folding a read, choosing the next, and describing them
 package guests

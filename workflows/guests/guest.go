@@ -3,7 +3,7 @@ package guests
 import (
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -18,9 +18,9 @@ const (
 	Migrating Standing = "migrating"
 	// Leaving: it was evicted, or is being deleted.
 	Leaving Standing = "leaving"
-	// Blocked: it is to be moved and cannot, which somebody has to change.
+	// Blocked: it has to migrate and cannot; a person has to change that.
 	Blocked Standing = "blocked"
-	// Others: somebody else has it leave, or does not.
+	// Others: another workflow or a person decides about it.
 	Others Standing = "others"
 )
 
@@ -28,21 +28,21 @@ const (
 type Guest struct {
 	contract.Movable
 	Standing Standing `json:"standing"`
-	// Reason is why it stands so, in words, and Since is since when.
+	// Reason explains the standing, for people. Since is since when it holds.
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"`
-	// Evicted says that its pod was. Refused is why nothing could be done about it when that was tried last, Tries how
-	// often in a row, and RetryAt is when it is tried again.
+	// Evicted means that its pod was evicted. Refused is why the last attempt failed, Tries the number of failed
+	// attempts in a row, and RetryAt when the next is due.
 	Evicted bool      `json:"evicted,omitempty"`
 	Refused string    `json:"refused,omitempty"`
 	Tries   int       `json:"tries,omitempty"`
 	RetryAt time.Time `json:"retryAt,omitzero"`
-	// Hurried says that a person has ended its back-off after that many failures.
+	// Hurried is the number of failures after which a person ended its back-off.
 	Hurried int `json:"hurried,omitempty"`
 }
 
-// NotBefore is when something may be done about it; zero: at any time. Migrations that have failed delay the next one,
-// not an eviction.
+// NotBefore returns when the next attempt may begin; zero: at any time. Failed migrations delay the next migration, not
+// an eviction.
 func (g *Guest) NotBefore() time.Time {
 	end := entity.BackOffEnd(g.Failures, g.LastFailure)
 	if g.Migratable && g.Hurried < g.Failures && end.After(g.RetryAt) {
@@ -51,5 +51,5 @@ func (g *Guest) NotBefore() time.Time {
 	return g.RetryAt
 }
 
-// Idle says that nothing has it leave: its turn has not come, or could not be taken.
+// Idle reports whether the guest neither migrates nor leaves: its turn has not come, or it is blocked.
 func (g *Guest) Idle() bool { return g.Standing == Waiting || g.Standing == Blocked }

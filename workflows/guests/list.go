@@ -7,31 +7,32 @@ import (
 	"strings"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// List is who is to leave, in the order in which that is to be. A list is never changed, since what a query was
-// answered must not be: its methods return another one.
+// List has the guests that are to leave, in the order in which they do. A list never changes, since it may be the
+// answer to a query: its methods return another one.
 type List []Guest
 
-// Judge says how a guest stands, and why.
+// Judge returns a guest's standing, and why.
 type Judge func(*Guest) (Standing, string)
 
-// leastPause is that between two attempts at what the API server refuses.
-const leastPause = 10 * time.Second
+// minBackoff is the shortest back-off after the API server has refused.
+const minBackoff = 10 * time.Second
 
-// See takes in who was found, and says who of those before is not there any more. Where there are more than were found,
-// nobody who idles is missed: it may be one of those. When it is found again, what it was refused is forgotten.
-func (l List) See(now time.Time, found []contract.Movable, more int, judge Judge) (next List, gone []Guest) {
+// FoldFound folds in the guests that were found, and returns those that are gone. If there are more guests than were
+// found, an idle one that was not found may be among the others: it is dropped without being gone, and its back-off
+// with it.
+func (l List) FoldFound(now time.Time, found []contract.Movable, more int, judge Judge) (next List, gone []Guest) {
 	next = make(List, 0, len(found))
 	for _, m := range found {
 		g := Guest{Movable: m, Since: now}
-		i := l.index(m.VMI.UID)
+		i := l.indexOf(m.VMI.UID)
 		if i >= 0 {
 			b := l[i]
 			g.Evicted, g.Refused, g.Tries, g.RetryAt, g.Hurried = b.Evicted, b.Refused, b.Tries, b.RetryAt, b.Hurried
-			if g.Evicted && m.Running && !m.Deleting && !now.Before(b.Since.Add(evictAgain)) {
+			if g.Evicted && m.Running && !m.Deleting && !now.Before(b.Since.Add(evictAgainAfter)) {
 				g.Evicted = false
 			}
 		}
@@ -45,60 +46,60 @@ func (l List) See(now time.Time, found []contract.Movable, more int, judge Judge
 		next = append(next, g)
 	}
 	for _, b := range l {
-		if next.index(b.VMI.UID) < 0 && (more == 0 || !b.Idle()) {
+		if next.indexOf(b.VMI.UID) < 0 && (more == 0 || !b.Idle()) {
 			gone = append(gone, b)
 		}
 	}
 	return next, gone
 }
 
-func (l List) index(uid string) int {
+func (l List) indexOf(uid string) int {
 	return slices.IndexFunc(l, func(g Guest) bool { return g.VMI.UID == uid })
 }
 
-// Find is the guest of a VMI; nil: it is not there.
+// Find returns the guest of a VMI, or nil.
 func (l List) Find(uid string) *Guest {
-	if i := l.index(uid); i >= 0 {
+	if i := l.indexOf(uid); i >= 0 {
 		g := l[i]
 		return &g
 	}
 	return nil
 }
 
-// with is the list in which one guest has changed.
-func (l List) with(uid string, change func(*Guest)) List {
+// withChange returns a list in which one guest has changed.
+func (l List) withChange(uid string, change func(*Guest)) List {
 	next := slices.Clone(l)
-	if i := next.index(uid); i >= 0 {
+	if i := next.indexOf(uid); i >= 0 {
 		change(&next[i])
 	}
 	return next
 }
 
-// Refused notes that nothing could be done about a guest.
-func (l List) Refused(now time.Time, uid, why string) List {
-	return l.with(uid, func(g *Guest) {
+// RecordRefused records that an attempt for a guest was refused.
+func (l List) RecordRefused(now time.Time, uid, why string) List {
+	return l.withChange(uid, func(g *Guest) {
 		g.Refused, g.Reason, g.Tries = why, why, g.Tries+1
-		g.RetryAt = now.Add(max(entity.Pause(g.Tries), leastPause))
+		g.RetryAt = now.Add(max(entity.StepBackoff(g.Tries), minBackoff))
 		if g.Standing != Blocked {
 			g.Standing, g.Since = Blocked, now
 		}
 	})
 }
 
-// evictAgain is after which time a guest that runs on is evicted once more: its pod may be there again since etcd was
-// put back. One that is on its way out is left as it is.
-const evictAgain = time.Minute
+// evictAgainAfter is when a guest that still runs is evicted again: a restore of etcd may have brought its pod back. A
+// pod that is being deleted is not evicted again.
+const evictAgainAfter = time.Minute
 
-// Evicted notes that a guest's pod was evicted.
-func (l List) Evicted(now time.Time, uid string, judge Judge) List {
-	return l.with(uid, func(g *Guest) {
+// RecordEvicted records that a guest's pod was evicted.
+func (l List) RecordEvicted(now time.Time, uid string, judge Judge) List {
+	return l.withChange(uid, func(g *Guest) {
 		g.Evicted, g.Refused, g.Tries, g.RetryAt = true, "", 0, time.Time{}
 		g.Standing, g.Since = Leaving, now
 		_, g.Reason = judge(g)
 	})
 }
 
-// Priority says who is to be looked at again first, and who last, where there are more than are looked at. More is how
+// Priority returns which guests are to be found first, and which last, if there are more than can be found. More is how
 // many there were before.
 func (l List) Priority(more int) (p contract.Priority) {
 	for i := range l {
@@ -112,13 +113,13 @@ func (l List) Priority(more int) (p contract.Priority) {
 	return p
 }
 
-// BacksOff says that a guest waits for another attempt.
+// BacksOff reports whether a guest waits for another attempt.
 func (l List) BacksOff() bool {
 	return slices.ContainsFunc(l, func(g Guest) bool { return !g.NotBefore().IsZero() })
 }
 
-// Hurried ends the pauses before other attempts.
-func (l List) Hurried() List {
+// EndBackOffs ends the back-offs.
+func (l List) EndBackOffs() List {
 	next := slices.Clone(l)
 	for i := range next {
 		next[i].RetryAt, next[i].Hurried = time.Time{}, next[i].Failures
@@ -126,9 +127,9 @@ func (l List) Hurried() List {
 	return next
 }
 
-// Next are the first of those that idle and of whom which holds, at most so many, and when one may be that waits for
-// another attempt (zero: none does). Whose migrations have failed less often come before others: one that no node takes
-// must not hold up the rest for as long as its target waits for one.
+// Next returns the first idle guests for which the condition holds, at most so many. It also returns when the next
+// back-off ends (zero: none). Guests with fewer failed migrations come first: one that no node accepts must not delay
+// the others for as long as its target waits for a node.
 func (l List) Next(now time.Time, most int, which func(*Guest) bool) (chosen []contract.Movable, at time.Time) {
 	for i := range l {
 		g := &l[i]
@@ -146,7 +147,7 @@ func (l List) Next(now time.Time, most int, which func(*Guest) bool) (chosen []c
 	return chosen[:max(0, min(most, len(chosen)))], at
 }
 
-// Count is how many guests stand so.
+// Count returns the number of guests with one of these standings.
 func (l List) Count(what ...Standing) int {
 	n := 0
 	for _, g := range l {
@@ -157,15 +158,15 @@ func (l List) Count(what ...Standing) int {
 	return n
 }
 
-// listed is how many guests Lines names.
-const listed = 20
+// maxListed is how many guests Lines names.
+const maxListed = 20
 
-// Lines say how each stands, as a list in Markdown.
+// Lines returns each guest's standing, as a list in Markdown.
 func (l List) Lines() string {
 	var b strings.Builder
 	for i, g := range l {
-		if i == listed {
-			fmt.Fprintf(&b, "\n- and %d more", len(l)-listed)
+		if i == maxListed {
+			fmt.Fprintf(&b, "\n- and %d more", len(l)-maxListed)
 			break
 		}
 		fmt.Fprintf(&b, "\n- %s/%s: %s since %s: %s", g.VMI.Namespace, g.VMI.Name, g.Standing,
@@ -174,7 +175,7 @@ func (l List) Lines() string {
 	return b.String()
 }
 
-// Summary says in one sentence how many there are of what, without what there is none of.
+// Summary returns one sentence with the number of guests of each kind, without those that are zero.
 func (l List) Summary(moved, evicted, left, more int) string {
 	parts := []string{fmt.Sprintf("%d moved", moved)}
 	add := func(n int, what string) {

@@ -7,16 +7,16 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// act does one step. Its error has been written into the state already; it is returned for the log.
+// act does one step. It has written an error into the state already, and returns it for the log.
 func (e *migration) act(ctx workflow.Context, d decision) error {
 	switch d.Action {
 	case entity.ActNext:
 		e.state = e.state.next()
-		e.describe(ctx)
+		e.setSearchAttributes(ctx)
 		return nil
 	case entity.ActRead:
 		return e.read(ctx)
@@ -32,7 +32,7 @@ func (e *migration) act(ctx workflow.Context, d decision) error {
 		e.state.HandOffAt = workflow.Now(ctx)
 		return nil
 	case actBegin:
-		e.state.begin(workflow.Now(ctx))
+		e.state.recordBegun(workflow.Now(ctx))
 		return nil
 	case actDeletePod:
 		return e.deletePod(ctx)
@@ -46,16 +46,16 @@ func (e *migration) act(ctx workflow.Context, d decision) error {
 		rest := entity.Without(e.state.VMIM.Finalizers, contract.FinalizerMigration)
 		return e.write(ctx, &rest)
 	default:
-		return e.onNode(ctx, d.Action)
+		return e.startOnNode(ctx, d.Action)
 	}
 }
 
-// settle notes how a step went: a failure is kept with a growing pause, a success clears it.
-func (e *migration) settle(ctx workflow.Context, a action, err error) error {
-	return entity.Settle(ctx, &e.state.Failure, string(a), "FailedStep", err)
+// recordResult records a step's result: a failure is kept with a back-off that grows, a success clears it.
+func (e *migration) recordResult(ctx workflow.Context, a action, err error) error {
+	return entity.RecordResult(ctx, &e.state.Failure, string(a), "FailedStep", err)
 }
 
-// read asks the API server for the migration, its instance and that one's pods.
+// read reads the migration, its instance and the instance's pods from the API server.
 func (e *migration) read(ctx workflow.Context) error {
 	s := &e.state
 	in := contract.ReadMigrationInput{Migration: s.Object, VMIName: s.VMI.Name}
@@ -65,89 +65,95 @@ func (e *migration) read(ctx workflow.Context) error {
 	s.countRead(workflow.Now(ctx))
 	r, err := entity.Call[contract.ReadMigrationResult](ctx, contract.ActivityReadMigration, string(entity.ActRead), in)
 	if err == nil {
-		s.read(r)
+		s.foldRead(r)
 	}
-	return e.settle(ctx, entity.ActRead, err)
+	return e.recordResult(ctx, entity.ActRead, err)
 }
 
 func (e *migration) claim(ctx workflow.Context) error {
 	s := &e.state
 	now := workflow.Now(ctx)
-	c := s.claim(now)
+	c := s.claimRequest(now)
 	if s.Claim.Stage != c.Stage {
 		s.Claim.Tries = 0
 	}
 	s.Claim.Stage = c.Stage
 	s.Claim.Tries++
-	s.Claim.AskAt = now.Add(pause(s.Claim.Tries, claimPause))
+	s.Claim.AskAt = now.Add(backoff(s.Claim.Tries, claimPause))
 	there, err := entity.SignalOther(ctx, contract.VMIID(s.VMI.Namespace, s.VMI.Name), contract.SignalClaim, c)
-	// Whether there is such an instance is read, though not each time.
+	// The API server is read for the instance too, though not each time.
 	s.Claim.Missing = err == nil && !there && s.Claim.Tries%missingEach == 1
-	return e.settle(ctx, actClaim, err)
+	return e.recordResult(ctx, actClaim, err)
 }
 
 func (e *migration) request(ctx workflow.Context, a action) error {
 	s := &e.state
-	r := s.request()
+	r := s.admissionRequest()
 	there, err := entity.SignalOther(ctx, contract.AdmissionID, contract.SignalRequestAdmission, r)
 	p := &s.Admission
 	p.Asked = true
-	p.Done = r.Done && err == nil // where nobody counts, there is nothing to give back
+	p.Done = r.Done && err == nil // a queue that does not run has nothing to free
 	p.Returns = p.Returns && err != nil
 	p.Tries++
-	next := pause(p.Tries, claimPause)
+	next := backoff(p.Tries, claimPause)
 	if there && p.Sequence > 0 {
-		next = placePause // who has answered tells what changes
+		next = placePause // a queue that has answered signals each change
 	}
 	p.AskAt = workflow.Now(ctx).Add(next)
-	return e.settle(ctx, a, err)
+	return e.recordResult(ctx, a, err)
 }
 
 func (e *migration) createPod(ctx workflow.Context) error {
 	s := &e.state
-	in := contract.CreateTargetPodInput{Migration: s.Object, VMI: s.VMI, Source: s.pod(&s.Source), PreferNode: s.Prefer}
+	in := contract.CreateTargetPodInput{Migration: s.Object, VMI: s.VMI, Source: s.podObject(&s.Source),
+		PreferNode: s.Prefer}
 	r, err := entity.Call[contract.CreateTargetPodResult](ctx, contract.ActivityCreateTargetPod,
 		string(actCreatePod), in)
 	switch {
 	case entity.ErrorType(err) == contract.ErrorGone:
-		s.Stale = true
+		s.ReadAgain()
 	case err != nil:
 	case r.Refused != "":
-		s.Stale, err = true, errors.New(r.Refused)
+		s.ReadAgain()
+		err = errors.New(r.Refused)
 	case r.Quota != "":
-		s.quotaRefuses(r.Quota, workflow.Now(ctx))
+		s.recordQuotaRefusal(r.Quota, workflow.Now(ctx))
 	default:
 		s.Quota, s.QuotaCount, s.QuotaUntil = "", 0, time.Time{}
 		if s.Target.Pod == nil {
 			s.Target = End{NodeState: s.nodeOf(r.Pod.UID)}
 		}
-		s.Target.see(r.Pod)
+		s.Target.observe(r.Pod)
 	}
-	err = e.settle(ctx, actCreatePod, err)
-	if s.refusedForGood(err) {
-		s.fail(wordNoPod, err)
+	err = e.recordResult(ctx, actCreatePod, err)
+	if s.isFinalRefusal(err) {
+		s.failBeforeMove(wordNoPod, err)
 	}
 	return err
 }
 
-// refusedForGood says that another attempt to create the target's pod would end as this one did.
-func (s *State) refusedForGood(err error) bool {
+// isFinalRefusal reports whether another attempt to create the target's pod would end as this one did.
+func (s *State) isFinalRefusal(err error) bool {
 	switch entity.ErrorType(err) {
 	case contract.ErrorInvalid, contract.ErrorConflict,
 		contract.ErrorOtherLauncher: // the workload update makes another one, of the release that is then
 		return true
-	case contract.ErrorForbidden: // somebody may just be changing what forbids it
-		return s.Failure.Of(string(actCreatePod)).Count >= forbiddenTries
+	case contract.ErrorForbidden: // what forbids it may be just changing
+		tries := forbiddenTries
+		if entity.Retryable(err) {
+			tries = forbiddenRepeated
+		}
+		return s.Failure.OfStep(string(actCreatePod)).Count >= tries
 	default:
 		return false
 	}
 }
 
-// quotaRefuses gives the position back to those who can use it. It is asked for again after a back-off that grows.
-func (s *State) quotaRefuses(why string, now time.Time) {
+// recordQuotaRefusal returns the admission to migrations that can use it. This one requests it again after a back-off.
+func (s *State) recordQuotaRefusal(why string, now time.Time) {
 	s.Quota = why
 	s.QuotaCount++
-	s.QuotaUntil = now.Add(entity.Pause(s.QuotaCount))
+	s.QuotaUntil = now.Add(entity.StepBackoff(s.QuotaCount))
 	s.Admission = Admission{Sequence: s.Admission.Sequence, Returns: true}
 }
 
@@ -159,14 +165,14 @@ func (e *migration) configure(ctx workflow.Context) error {
 		r.Configuration.Parallel = s.VMIM.Connections
 		s.Settings = &r
 	}
-	s.Stale = s.Stale || entity.ErrorType(err) == contract.ErrorGone
-	return e.settle(ctx, actConfigure, err)
+	s.ReadAgainIf(entity.ErrorType(err) == contract.ErrorGone)
+	return e.recordResult(ctx, actConfigure, err)
 }
 
 func (e *migration) deletePod(ctx workflow.Context) error {
 	s := &e.state
 	end := s.leftOver()
-	in := contract.DeleteMigrationPodInput{Migration: s.Object, VMI: s.VMI, Pod: s.pod(end)}
+	in := contract.DeleteMigrationPodInput{Migration: s.Object, VMI: s.VMI, Pod: s.podObject(end)}
 	if end.Pod.Ended() {
 		in.ResourceVersion = end.Pod.ResourceVersion
 	}
@@ -178,17 +184,17 @@ func (e *migration) deletePod(ctx workflow.Context) error {
 	case r.Refused != "":
 		err = errors.New(r.Refused)
 	case r.Absent:
-		end.Deleted, end.Pod = true, entity.Gone(end.Pod)
+		end.Deleted, end.Pod = true, entity.AsGone(end.Pod)
 	default:
 		end.Deleted, end.Released = true, r.Released
 	}
-	return e.settle(ctx, actDeletePod, err)
+	return e.recordResult(ctx, actDeletePod, err)
 }
 
 func (e *migration) removePodFinalizer(ctx workflow.Context) error {
 	s := &e.state
 	end := s.leftOver()
-	in := contract.RemovePodFinalizerInput{Pod: s.pod(end)}
+	in := contract.RemovePodFinalizerInput{Pod: s.podObject(end)}
 	if end.Pod.Ended() {
 		in.ResourceVersion = end.Pod.ResourceVersion
 	}
@@ -198,19 +204,19 @@ func (e *migration) removePodFinalizer(ctx workflow.Context) error {
 	switch {
 	case err != nil:
 	case r.Absent:
-		end.Released, end.Pod = true, entity.Gone(end.Pod)
+		end.Released, end.Pod = true, entity.AsGone(end.Pod)
 	case r.Refused != "":
 		end.Looks++
 		if r.Pod != nil {
-			end.see(*r.Pod)
+			end.observe(*r.Pod)
 		}
 	default:
 		end.Released = true
 	}
 	if err == nil {
-		end.LookAt = end.LookAt.Add(pause(end.Looks+1, endFirst))
+		end.LookAt = end.LookAt.Add(backoff(end.Looks+1, endFirst))
 	}
-	return e.settle(ctx, actReleasePod, err)
+	return e.recordResult(ctx, actReleasePod, err)
 }
 
 // delete deletes the migration of an instance that is gone, as KubeVirt does.
@@ -218,14 +224,14 @@ func (e *migration) delete(ctx workflow.Context) error {
 	s := &e.state
 	r, err := entity.Call[contract.DeleteMigrationResult](ctx, contract.ActivityDeleteMigration, string(actDelete),
 		contract.DeleteMigrationInput{Migration: s.Object, VMIName: s.VMI.Name})
-	s.Deleted = err == nil // one of an instance that there is again stays
+	s.Deleted = err == nil // the activity keeps it where the instance exists again
 	if r.Absent {
-		s.VMIM = entity.Gone(s.VMIM)
+		s.VMIM = entity.AsGone(s.VMIM)
 	}
-	return e.settle(ctx, actDelete, err)
+	return e.recordResult(ctx, actDelete, err)
 }
 
-// write patches the migration: its status, where it differs, and its finalizers when they are to change.
+// write patches the migration: its status, where it differs, and its finalizers where they are to change.
 func (e *migration) write(ctx workflow.Context, finalizers *[]string) error {
 	s := &e.state
 	a := entity.ActWrite
@@ -235,7 +241,7 @@ func (e *migration) write(ctx workflow.Context, finalizers *[]string) error {
 	in := contract.PatchMigrationInput{Migration: s.Object, ResourceVersion: s.VMIM.ResourceVersion,
 		Finalizers: finalizers}
 	if finalizers != nil {
-		in.Stats, in.Owner = s.stats(), s.VMI // one request for all
+		in.Stats, in.Owner = s.stats(), s.VMI // one request for all of it
 	}
 	status := s.status()
 	if s.differs() {
@@ -244,12 +250,12 @@ func (e *migration) write(ctx workflow.Context, finalizers *[]string) error {
 	r, err := entity.Call[contract.PatchMigrationResult](ctx, contract.ActivityPatchMigration,
 		string(a)+": "+status.Phase, in)
 	if err != nil {
-		s.Unanswered(in.Status)
-		return e.settle(ctx, a, err)
+		s.MarkWriteUnknown(in.Status)
+		return e.recordResult(ctx, a, err)
 	}
-	err = entity.Wrote(&s.StatusWrites, entity.Patch[contract.MigrationStatus, contract.MigrationObservation]{
+	err = entity.FoldAnswer(&s.StatusWrites, entity.Patch[contract.MigrationStatus, contract.MigrationObservation]{
 		Kind: "VirtualMachineInstanceMigration", UID: s.Object.UID, Version: in.ResourceVersion, Status: in.Status,
-		Seen: &s.VMIM, Believe: s.believe,
+		Seen: &s.VMIM, Replace: s.replaceMigration,
 		Observe: func(o contract.MigrationObservation) { s.observeMigration(o, workflow.Now(ctx)) },
 		Written: func() {
 			s.Announced.Note(in.Events)
@@ -259,19 +265,19 @@ func (e *migration) write(ctx workflow.Context, finalizers *[]string) error {
 			}
 		},
 	}, r)
-	e.describe(ctx)
-	return e.settle(ctx, a, err)
+	e.setSearchAttributes(ctx)
+	return e.recordResult(ctx, a, err)
 }
 
-// believe takes in the migration as it was read.
-func (s *State) believe(now *contract.MigrationObservation) {
+// replaceMigration takes over the migration as it was read.
+func (s *State) replaceMigration(now *contract.MigrationObservation) {
 	s.VMIM = now
-	s.Stale = s.Stale || s.behind(now)
+	s.ReadAgainIf(s.isBehind(now))
 }
 
-// behind says that the status tells of a phase of which this entity, the only one that writes it, knows nothing, or
-// another time: its memory is that of an older copy, or an observation from before the end has begun it.
-func (s *State) behind(now *contract.MigrationObservation) bool {
+// isBehind reports whether the status has a phase or time that this workflow, its only writer, does not know: its
+// memory is that of an older copy, or an observation from before the migration's end has started it.
+func (s *State) isBehind(now *contract.MigrationObservation) bool {
 	known := func(t contract.PhaseTime) bool {
 		return slices.ContainsFunc(s.PhaseTimes, func(k contract.PhaseTime) bool {
 			return k.Phase == t.Phase && k.Time.Equal(t.Time)
@@ -281,8 +287,8 @@ func (s *State) behind(now *contract.MigrationObservation) bool {
 		slices.ContainsFunc(now.PhaseTimes, func(t contract.PhaseTime) bool { return !known(t) })
 }
 
-// pod is that of one end.
-func (s *State) pod(e *End) contract.Object {
+// podObject returns the pod of one end.
+func (s *State) podObject(e *End) contract.Object {
 	if e.Pod == nil {
 		return contract.Object{}
 	}

@@ -4,11 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// adopt begins with an incarnation. What its status says already is believed, so that history lost is not time lost.
+// adopt begins with an incarnation of the object. It believes what the status has, so that a lost history costs no
+// time.
 func (s *State) adopt(o contract.MigrationObservation) {
 	if s.Target.Pod != nil && s.Target.Pod.Migration != o.UID {
 		s.Target = End{} // of an earlier incarnation
@@ -21,22 +22,22 @@ func (s *State) adopt(o contract.MigrationObservation) {
 	}
 	s.PhaseTimes, s.Conditions = o.PhaseTimes, o.Conditions
 	if s.Hold == nil {
-		s.Hold = entity.HoldShown(shown(o.Conditions, contract.ConditionHeld))
+		s.Hold = entity.HoldShown(shownCondition(o.Conditions, contract.ConditionHeld))
 	}
 	s.Over = o.Closed()
-	// One that says nothing yet has nothing: where that is not so, its instance, or a pod, says it. Nobody asks those
-	// about one that is to go, whose status may be older than what was begun.
-	s.Stale = s.Stale || !s.Over && (s.Phase != PhaseUnset || o.DeletionTimestamp != nil || s.Target.Pod != nil ||
-		s.backsOff())
+	// An object without a status has nothing yet: where that is wrong, its instance or a pod shows it. They are not
+	// read for an object that is being deleted, so its status, which may be old, has to be checked here.
+	s.ReadAgainIf(!s.Over && (s.Phase != PhaseUnset || o.DeletionTimestamp != nil || s.Target.Pod != nil ||
+		s.hasBackOff()))
 }
 
-// backsOff says that what became of others before it matters.
-func (s *State) backsOff() bool { return s.VMIM.Evacuates != "" || s.VMIM.WorkloadUpdate }
+// hasBackOff reports whether the outcomes of earlier migrations delay this one.
+func (s *State) hasBackOff() bool { return s.VMIM.Evacuates != "" || s.VMIM.WorkloadUpdate }
 
-// read takes in what is true now, whatever was remembered. What is under way on a node says itself how it ended.
-func (s *State) read(r contract.ReadMigrationResult) {
-	// Also where its status tells of more than this run knows, as one that a late observation has begun after the end.
-	again := s.Stale || s.VMIM == nil || r.Migration != nil && s.behind(r.Migration)
+// foldRead replaces what was remembered by what was read. Steps that are open on a node report their own end.
+func (s *State) foldRead(r contract.ReadMigrationResult) {
+	// Also where the status has more than this run knows: a late observation has started it after the end.
+	again := s.Stale || s.VMIM == nil || r.Migration != nil && s.isBehind(r.Migration)
 	s.Claim.Missing = false
 	switch {
 	case r.Migration == nil && s.VMIM == nil:
@@ -45,11 +46,11 @@ func (s *State) read(r contract.ReadMigrationResult) {
 	case s.VMIM == nil:
 		s.adopt(*r.Migration)
 	case r.Migration == nil:
-		s.VMIM = entity.Gone(s.VMIM)
+		s.VMIM = entity.AsGone(s.VMIM)
 	default:
 		s.VMIM = r.Migration
 	}
-	s.Stale = false
+	s.NoteRead()
 	s.Next = entity.StillNext(s.Next, r.Migration)
 	ended := r.Migration != nil && r.Migration.Final() && !s.Begun && s.Proof == nil // whatever a node still does
 	if again = again && (ended || len(s.Open) == 0); again {
@@ -70,15 +71,16 @@ func (s *State) read(r contract.ReadMigrationResult) {
 		state = nil
 	}
 	s.findPods(r, state)
-	if s.Claim.Stage == "" && !s.VMIGone { // an earlier run may have told the instance, which waits for its end then
+	// An earlier run may have reserved the instance, which waits for the end then.
+	if s.Claim.Stage == "" && !s.VMIGone {
 		s.Claim.Stage = contract.StageClaim
 	}
 	if again {
-		s.recall(state)
+		s.adoptVMIStatus(state)
 	}
 }
 
-// countRead notes a read.
+// countRead counts a read, and begins again when the last one was long ago.
 func (s *State) countRead(now time.Time) {
 	if now.Sub(s.ReadAt) > 2*pauseLongest {
 		s.Reads = 0
@@ -86,32 +88,36 @@ func (s *State) countRead(now time.Time) {
 	s.Reads, s.ReadAt = s.Reads+1, now
 }
 
-// forget drops what was remembered, but for what people did, and for what was claimed and asked for: it may be old.
+// forget drops what was remembered, which may be old, but for people's controls and for what was reserved and
+// requested.
 func (s *State) forget(now *contract.MigrationObservation) {
 	n := State{
-		Object: s.Object, VMIM: s.VMIM, Next: s.Next, Manual: s.Manual, Memory: s.Memory, Prefer: s.Prefer,
+		Logic: s.Logic, Memory: s.Memory, Manual: s.Manual,
+		Object: s.Object, VMIM: s.VMIM, Next: s.Next, Prefer: s.Prefer,
 		Cancelled: s.Cancelled, Announced: s.Announced, Claim: Claim{Stage: s.Claim.Stage}, Failure: s.Failure,
 		StatusWrites: entity.StatusWrites[contract.MigrationStatus]{Conflicts: s.Conflicts},
 		Deleted:      s.Deleted, VMI: s.VMI, Reads: s.Reads, ReadAt: s.ReadAt,
-		Admission: Admission{At: s.Admission.At, Asked: s.Admission.Asked, Returns: s.Admission.Returns},
-		Quota:     s.Quota, QuotaCount: s.QuotaCount, QuotaUntil: s.QuotaUntil,
+		Admission: Admission{At: s.Admission.At, Asked: s.Admission.Asked, Returns: s.Admission.Returns,
+			Unscheduled: s.Admission.Unscheduled},
+		Quota: s.Quota, QuotaCount: s.QuotaCount, QuotaUntil: s.QuotaUntil,
 		Phase: s.Phase, PhaseTimes: s.PhaseTimes, Conditions: s.Conditions,
 	}
 	if now != nil {
 		n.adopt(*now)
-		n.VMI.UID, n.Stale = s.VMI.UID, false
+		n.VMI.UID = s.VMI.UID
+		n.NoteRead()
 	}
 	*s = n
 }
 
-// findPods takes in the instance's pods: its migration's own, and that which the guest is to leave.
+// findPods takes over the instance's pods: the target's, made for this migration, and the source's.
 func (s *State) findPods(r contract.ReadMigrationResult, state *contract.MigrationState) {
 	pods := r.Pods()
 	for _, end := range []*End{&s.Source, &s.Target} {
 		if end.Pod != nil && !slices.ContainsFunc(pods, func(o contract.PodObservation) bool {
 			return o.UID == end.Pod.UID
 		}) {
-			end.Pod = entity.Gone(end.Pod)
+			end.Pod = entity.AsGone(end.Pod)
 		}
 	}
 	for _, o := range pods {
@@ -120,7 +126,7 @@ func (s *State) findPods(r contract.ReadMigrationResult, state *contract.Migrati
 			s.Source.Pod = &o
 		case s.Target.Pod != nil && s.Target.Pod.UID == o.UID:
 			s.Target.Pod = &o
-		case o.Migration == s.Object.UID && !s.Target.held():
+		case o.Migration == s.Object.UID && !s.Target.hasPod():
 			s.Target = End{Pod: &o, NodeState: s.nodeOf(o.UID)}
 		case s.Source.Pod != nil || o.Migration == s.Object.UID:
 		case state != nil && state.SourcePod == o.Name,
@@ -133,8 +139,8 @@ func (s *State) findPods(r contract.ReadMigrationResult, state *contract.Migrati
 	}
 }
 
-// recall takes in what the instance's status says of this migration (nil: nothing), and what its pods do.
-func (s *State) recall(state *contract.MigrationState) {
+// adoptVMIStatus takes over what the instance's status has of this migration (nil: nothing), and what its pods do.
+func (s *State) adoptVMIStatus(state *contract.MigrationState) {
 	if state != nil {
 		s.Claim.Seen = contract.StageHandOff
 		if !state.Start.IsZero() {
@@ -163,13 +169,14 @@ func (s *State) recall(state *contract.MigrationState) {
 		if state != nil && state.FailureReason != "" {
 			s.Reason = state.FailureReason
 		}
-	case s.Target.Pod != nil && (s.Target.Pod.ComputeRunning || s.Target.ended()), state != nil && s.Target.Pod == nil:
-		s.MoveUnknown = "nothing is remembered of it"
+	case s.Target.Pod != nil && (s.Target.Pod.ComputeRunning || s.Target.hasEnded()),
+		state != nil && s.Target.Pod == nil:
+		s.MoveUnknown = "this workflow has no memory of it"
 	}
 	if s.Target.Pod != nil {
 		s.Admission.Admitted, s.PrepareSent = true, true
 	}
 	if s.Phase != PhaseUnset && s.Claim.Stage == "" {
-		s.Claim.Stage = contract.StageClaim // it may have been
+		s.Claim.Stage = contract.StageClaim // it may have been reserved
 	}
 }

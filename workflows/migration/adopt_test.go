@@ -8,12 +8,12 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// adopted is a migration that has come to a phase, and that no entity remembers.
-func adopted(t *testing.T, phase string) *rig {
+// adoptedRig is a migration in some phase that no run remembers.
+func adoptedRig(t *testing.T, phase string) *rig {
 	t.Helper()
 	r := newRig(t)
 	for _, p := range Phases()[1:] {
@@ -60,13 +60,13 @@ func rank2(phase string) int {
 	return -1
 }
 
-// TestAdoptedInEachPhase: an entity without memory goes on from what is there, and begins nothing twice.
-func TestAdoptedInEachPhase(t *testing.T) {
+// TestAdoptsEachPhase: a run without memory continues from the current state, and begins nothing twice.
+func TestAdoptsEachPhase(t *testing.T) {
 	for _, phase := range []string{contract.MigrationPending, contract.MigrationScheduling, contract.MigrationScheduled,
 		contract.MigrationPreparingTarget, contract.MigrationTargetReady, contract.MigrationRunning,
 		contract.MigrationSucceeded} {
 		t.Run(phase, func(t *testing.T) {
-			r := adopted(t, phase)
+			r := adoptedRig(t, phase)
 			if phase == contract.MigrationScheduling {
 				r.at(2*time.Second, func() {
 					r.pod("t", func(p *contract.PodObservation) {
@@ -94,8 +94,8 @@ func TestAdoptedInEachPhase(t *testing.T) {
 	}
 }
 
-func TestAdoptedWhenItHasFailed(t *testing.T) {
-	r := adopted(t, contract.MigrationFailed)
+func TestAdoptsFailedMigration(t *testing.T) {
+	r := adoptedRig(t, contract.MigrationFailed)
 	r.run()
 	require.Nil(t, r.pods["t"])
 	require.NotNil(t, r.pods["s"])
@@ -104,39 +104,39 @@ func TestAdoptedWhenItHasFailed(t *testing.T) {
 	require.Equal(t, contract.StageStayed, r.claims[len(r.claims)-1].Stage)
 }
 
-// TestAdoptedWhenTheGuestHasMovedMeanwhile: the node workers have handed it over between themselves.
-func TestAdoptedWhenTheGuestHasMovedMeanwhile(t *testing.T) {
-	r := adopted(t, contract.MigrationRunning)
+// TestAdoptsMovedGuest: the node workers have handed it over between themselves.
+func TestAdoptsMovedGuest(t *testing.T) {
+	r := adoptedRig(t, contract.MigrationRunning)
 	r.source = nil
 	r.end("s", contract.ReasonMigrated, true)
 	r.target = &contract.MigrationTruth{Reached: true, Known: true, Granted: true, Resumed: true}
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	require.Empty(t, r.moves)
 }
 
-func TestAdoptedWhenItsTargetIsGone(t *testing.T) {
-	r := adopted(t, contract.MigrationRunning)
+func TestAdoptsMigrationWithoutTarget(t *testing.T) {
+	r := adoptedRig(t, contract.MigrationRunning)
 	delete(r.pods, "t")
 	r.source = &contract.MigrationTruth{Reached: true, Known: true, Domain: domain(contract.DomainRunning, "")}
 	r.run()
 	require.Equal(t, contract.MigrationFailed, r.status.Phase)
-	r.over()
+	r.checkOver()
 }
 
-func TestAdoptedWhileItIsDeleted(t *testing.T) {
+func TestAdoptsDeletedMigration(t *testing.T) {
 	for _, phase := range []string{contract.MigrationPending, contract.MigrationScheduled, contract.MigrationRunning} {
-		r := adopted(t, phase)
+		r := adoptedRig(t, phase)
 		now := r.env.Now()
 		r.vmim.DeletionTimestamp = &now
 		r.run()
-		r.failed(wordCanceled)
+		r.checkStayed(wordCanceled)
 		require.True(t, r.gone, phase)
 	}
 }
 
-// TestOfAnOldMigrationNothingIsDone: its object stays, and may change.
-func TestOfAnOldMigrationNothingIsDone(t *testing.T) {
+// TestIgnoresCompletedMigration: its object stays, and may change.
+func TestIgnoresCompletedMigration(t *testing.T) {
 	for _, phase := range []string{contract.MigrationSucceeded, contract.MigrationFailed} {
 		r := newRig(t)
 		r.vmim.Phase, r.vmim.Finalizers = phase, nil
@@ -147,24 +147,24 @@ func TestOfAnOldMigrationNothingIsDone(t *testing.T) {
 	}
 }
 
-// TestALateObservationBringsNothingBack: it begins a run after the end, of a status that says nothing yet.
-func TestALateObservationBringsNothingBack(t *testing.T) {
+// TestLateObservationRestartsNothing: it starts a run after the end, with a status that is still empty.
+func TestLateObservationRestartsNothing(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s State
 	s.adopt(contract.MigrationObservation{UID: "m", VMIName: "vmi", ResourceVersion: "1", CreatedAt: at})
 	require.False(t, s.Stale)
 	s.Claim.Missing = true      // and the instance that was asked does not answer
 	s.Open = []action{actOffer} // which a node still makes
-	s.read(contract.ReadMigrationResult{Migration: &contract.MigrationObservation{UID: "m", VMIName: "vmi",
+	s.foldRead(contract.ReadMigrationResult{Migration: &contract.MigrationObservation{UID: "m", VMIName: "vmi",
 		ResourceVersion: "3", CreatedAt: at, Phase: contract.MigrationFailed, PhaseTimes: []contract.PhaseTime{
 			{Phase: contract.MigrationPending, Time: at}, {Phase: contract.MigrationFailed, Time: at}}}})
 	require.Equal(t, PhaseFailed, s.Phase)
 	require.True(t, s.Over)
 }
 
-// TestALateObservationOverwritesNothing: a run that it begins after the end writes nothing, moves nothing, and keeps
-// nobody from moving the guest, whatever it meets first.
-func TestALateObservationOverwritesNothing(t *testing.T) {
+// TestLateObservationOverwritesNothing: a run that it starts after the end writes nothing, moves nothing, and blocks no
+// other migration of the guest, whichever answer comes first.
+func TestLateObservationOverwritesNothing(t *testing.T) {
 	waits := func(contract.AdmissionRequest) *contract.AdmissionObservation { return nil }
 	for name, c := range map[string]struct {
 		age     time.Duration // of the object
@@ -206,14 +206,14 @@ func TestALateObservationOverwritesNothing(t *testing.T) {
 			}
 			require.Equal(t, c.asks, len(r.requests) > 0)
 			if c.asks {
-				require.True(t, r.requests[len(r.requests)-1].Done, "the queue counts it no more")
+				require.True(t, r.requests[len(r.requests)-1].Done, "the queue no longer counts it")
 			}
 		})
 	}
 }
 
-// TestAPodAloneStartsNothing: its migration is long gone.
-func TestAPodAloneStartsNothing(t *testing.T) {
+// TestPodAloneStartsNothing: its migration ended long ago.
+func TestPodAloneStartsNothing(t *testing.T) {
 	r := newRig(t)
 	r.vmim.UID, r.gone = "", true
 	r.makeTarget(true)
@@ -222,19 +222,19 @@ func TestAPodAloneStartsNothing(t *testing.T) {
 	require.Equal(t, []string{contract.ActivityReadMigration}, r.calls)
 }
 
-// TestAPodIsHeardOfBeforeItsMigration: crdwatch tells all there is in no order.
-func TestAPodIsHeardOfBeforeItsMigration(t *testing.T) {
-	r := adopted(t, contract.MigrationRunning)
+// TestPodIsObservedBeforeItsMigration: crdwatch sends observations in no order.
+func TestPodIsObservedBeforeItsMigration(t *testing.T) {
+	r := adoptedRig(t, contract.MigrationRunning)
 	r.at(0, func() { r.pod("t", func(*contract.PodObservation) {}) })
 	r.at(time.Second, r.observe)
 	r.again(nil)
-	r.succeeded()
+	r.checkMoved()
 	require.Len(t, r.moves, 1)
 }
 
-// TestAnOlderMemoryIsNotBelieved: the instance knows more than this entity does, so it reads what is true.
-func TestAnOlderMemoryIsNotBelieved(t *testing.T) {
-	r := adopted(t, contract.MigrationRunning)
+// TestReadsStateWhenMemoryIsOld: the instance is further than this run knows, so the API server is read.
+func TestReadsStateWhenMemoryIsOld(t *testing.T) {
+	r := adoptedRig(t, contract.MigrationRunning)
 	r.vmim.Phase, r.vmim.PhaseTimes = "", nil // not written yet
 	r.answer = func(c contract.MigrationClaim) *contract.ClaimObservation {
 		if o := r.agree(c); c.Stage == contract.StageMoved {
@@ -243,13 +243,13 @@ func TestAnOlderMemoryIsNotBelieved(t *testing.T) {
 		return &contract.ClaimObservation{State: contract.ClaimGiven, Stage: contract.StageCopying}
 	}
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	require.Len(t, r.moves, 1)
 	require.Equal(t, 1, r.count(contract.ActivityReadMigration))
 }
 
-// TestANewEpochInTheMiddle: what is under way says itself how it ends.
-func TestANewEpochInTheMiddle(t *testing.T) {
+// TestNewEpochDuringCopy: an open step reports its own end.
+func TestNewEpochDuringCopy(t *testing.T) {
 	for _, at := range []time.Duration{1500 * time.Millisecond, 4 * time.Second} {
 		r := newRig(t)
 		r.vmim.Epoch = 1
@@ -257,14 +257,14 @@ func TestANewEpochInTheMiddle(t *testing.T) {
 		r.target = &contract.MigrationTruth{Reached: true}
 		r.at(at, func() { r.vmim.Epoch = 2; r.observe() })
 		r.run()
-		r.succeeded()
+		r.checkMoved()
 		require.Len(t, r.moves, 1)
 		require.Equal(t, 1, r.count(contract.ActivityReadMigration))
 	}
 }
 
-// TestNothingIsContinuedWhileANodeIsAtWork: only this run sees how it ends.
-func TestNothingIsContinuedWhileANodeIsAtWork(t *testing.T) {
+// TestDoesNotContinueAsNewDuringNodeStep: only this run sees how it ends.
+func TestDoesNotContinueAsNewDuringNodeStep(t *testing.T) {
 	r := newRig(t)
 	r.at(3*time.Second, func() { r.env.SetCurrentHistoryLength(5000) })
 	r.at(5*time.Second, func() { require.NotNil(t, r.copying); require.False(t, r.env.IsWorkflowCompleted()) })
@@ -277,19 +277,20 @@ func TestNothingIsContinuedWhileANodeIsAtWork(t *testing.T) {
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
 	r.renew()
 	r.again(in.Carried)
-	r.succeeded()
+	r.checkMoved()
 	require.Len(t, r.moves, 1)
 	require.Zero(t, r.count(contract.ActivityReadMigration))
 }
 
-// TestReadsThatLeadToNothingButReads have pauses: others have to change something first.
-func TestReadsThatLeadToNothingButReads(t *testing.T) {
+// TestFruitlessReadsHavePauses: reads without a result have pauses between them, since another process has to change
+// something first.
+func TestFruitlessReadsHavePauses(t *testing.T) {
 	s := State{VMIM: &contract.MigrationObservation{UID: "m"}, Memory: entity.Memory{Stale: true}}
 	now, reads := time.Unix(1000, 0), 0
 	for now.Before(time.Unix(1060, 0)) {
 		d := s.decide(now)
 		if d.Action != entity.ActRead {
-			require.True(t, d.WakeAt.After(now), "it must go on")
+			require.True(t, d.WakeAt.After(now), "it must wait, and then continue")
 			now = d.WakeAt
 			continue
 		}
@@ -303,5 +304,5 @@ func TestReadsThatLeadToNothingButReads(t *testing.T) {
 	s.Stale = true
 	require.Equal(t, entity.ActRead, s.decide(now.Add(3*pauseLongest)).Action)
 	s.countRead(now.Add(3 * pauseLongest))
-	require.Equal(t, 1, s.Reads, "that is another matter")
+	require.Equal(t, 1, s.Reads, "another read begins the count again")
 }

@@ -3,49 +3,55 @@ package migration
 import (
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// How long a migration waits. KubeVirt's numbers, where a constant says nothing else.
+// Time limits of a migration: KubeVirt's numbers, unless a constant has another source.
 const (
 	unschedulableTime = 300 * time.Second
 	pendingTime       = 900 * time.Second
-	// pendingLongest bounds what the annotation may ask for: other migrations wait for the position meanwhile.
+	// pendingLongest bounds the annotation's value: other migrations wait for the admission meanwhile.
 	pendingLongest = 30 * time.Minute
-	// forbiddenTries is how often the target's pod may be forbidden, for another reason than a quota.
-	forbiddenTries = 3
-	// handOffTime is for the instance's answer to the hand-off, and before that for the settings.
+	// returnTime is how long an admitted migration may wait for a node before it returns its admission to others, and
+	// startTime how long for a target's pod that has a node and does not run.
+	returnTime, startTime = 30 * time.Second, 2 * time.Minute
+	// forbiddenTries is how often the API server may forbid the target's pod, for another reason than a quota: with
+	// the back-offs between the attempts, two minutes.
+	forbiddenTries = 8
+	// forbiddenRepeated is the same where each of them was itself nine attempts, as in v0.1.0.
+	forbiddenRepeated = 3
+	// handOffTime bounds the wait for the instance's answer to the hand-off, and the one for the settings before it.
 	handOffTime = 2 * time.Minute
-	// copySlack is what a copy may take beyond its completion time-out, by which the source ends it itself.
+	// copySlack is the time that a copy may take beyond its completion time-out, at which the source itself ends it.
 	copySlack = 2 * time.Minute
-	// copyLongest is for one that has no completion time-out.
+	// copyLongest bounds a copy that has no completion time-out.
 	copyLongest = 24 * time.Hour
 )
 
-// gigabyte is the decimal one that KubeVirt counts completion time-outs by, although their name says otherwise.
+// gigabyte is decimal, as KubeVirt computes completion time-outs, although their name has GiB.
 const gigabyte = 1_000_000_000
 
-// cause finds out why the guest is not to be moved, if it is not ("": it is). What was found first stays.
-func (s *State) cause(now time.Time) string {
+// causeToStop returns why the guest is not to be moved ("": it is). The first cause stays.
+func (s *State) causeToStop(now time.Time) string {
 	at := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
 	case s.vmiEnded():
 		return wordVMIEnded
-	case s.deleting():
+	case s.isDeleting():
 		return wordCanceled
 	case s.Cancelled != "":
 		return wordCanceled + ", " + s.Cancelled
 	case s.Target.Pod != nil && s.Target.Pod.Gone:
 		return wordTargetRemoved
-	case s.Target.ended():
+	case s.Target.hasEnded():
 		return wordTargetEnded
 	case s.Target.Pod != nil && s.Target.Pod.DeletionTimestamp != nil && !s.Begun:
 		return wordTargetRemoved
-	case s.MoveUnknown != "" || s.Proof != nil: // both ends have the say first
+	case s.MoveUnknown != "" || s.Proof != nil: // the state of both ends decides first
 		return ""
 	case s.Target.Pod == nil && !s.Begun && s.Phase != PhaseUnset && s.Phase != PhasePending && !s.Phase.Final():
-		return wordTargetRemoved // an earlier run has made it, and there is none any more
-	case s.Claim.State == contract.ClaimRefused && !s.Claim.Again:
+		return wordTargetRemoved // an earlier run has made it, and it is gone
+	case s.Claim.State == contract.ClaimRefused && !s.Claim.MayAskAgain:
 		if s.Claim.Why == "" {
 			return wordInProgress
 		}
@@ -57,7 +63,7 @@ func (s *State) cause(now time.Time) string {
 	case at(s.pendingBy()):
 		return wordPending
 	case at(s.configureBy()):
-		return wordNoSettings + s.Failure.Of(string(actConfigure)).Message
+		return wordNoSettings + s.Failure.OfStep(string(actConfigure)).Message
 	case at(s.handOffBy()):
 		return wordNoAnswer
 	case s.Begun && at(s.CopyBy):
@@ -67,30 +73,31 @@ func (s *State) cause(now time.Time) string {
 	}
 }
 
-// unschedulableBy is until when the target's pod may be without a node (zero: it has one).
+// unschedulableBy returns the time until which the target's pod may lack a node (zero: it has one).
 func (s *State) unschedulableBy() time.Time {
 	if p := s.Target.Pod; p == nil || p.Unschedulable == nil || p.NodeName != "" || s.Begun {
 		return time.Time{}
 	}
-	return after(s.phaseTime(PhaseScheduling), s.VMIM.UnschedulableSeconds, unschedulableTime, pendingLongest)
+	return waitEnd(s.phaseTime(PhaseScheduling), s.VMIM.UnschedulableSeconds, unschedulableTime, pendingLongest)
 }
 
-// pendingBy is until when the target has to have a pod that runs (zero: it has, or had). It counts from the admission
-// on: what has a position and no pod keeps others from theirs as well.
+// pendingBy returns the time until which the target's pod has to run (zero: it does, or did). It counts from the
+// admission on, since an admitted migration without a pod blocks others as well.
 func (s *State) pendingBy() time.Time {
 	p := s.Target.Pod
-	if !s.Admission.Admitted || p != nil && p.ComputeRunning || s.Begun || !s.phaseTime(PhaseScheduled).IsZero() {
+	if !s.Admission.Admitted && !s.Admission.Unscheduled || p != nil && p.ComputeRunning || s.Begun ||
+		!s.phaseTime(PhaseScheduled).IsZero() {
 		return time.Time{}
 	}
 	since := s.Admission.At
 	if t := s.phaseTime(PhaseScheduling); since.IsZero() || !t.IsZero() && t.Before(since) {
 		since = t
 	}
-	return after(since, s.VMIM.PendingSeconds, pendingTime, pendingLongest)
+	return waitEnd(since, s.VMIM.PendingSeconds, pendingTime, pendingLongest)
 }
 
-// after is the end of a wait; seconds are an annotation's (nil: there is none).
-func after(since time.Time, seconds *int64, usual, longest time.Duration) time.Time {
+// waitEnd returns the end of a wait; seconds are an annotation's (nil: there is none).
+func waitEnd(since time.Time, seconds *int64, usual, longest time.Duration) time.Time {
 	if since.IsZero() {
 		return time.Time{}
 	}
@@ -100,25 +107,25 @@ func after(since time.Time, seconds *int64, usual, longest time.Duration) time.T
 	return since.Add(usual)
 }
 
-// configureBy is until when it has to be known how the guest is to be moved (zero: it is, or nobody has failed to say).
+// configureBy returns the time until which the settings have to be known (zero: they are, or no read has failed).
 func (s *State) configureBy() time.Time {
 	since := s.phaseTime(PhaseScheduled)
-	if since.IsZero() || s.Settings != nil || s.Begun || s.Failure.Of(string(actConfigure)) == nil {
+	if since.IsZero() || s.Settings != nil || s.Begun || s.Failure.OfStep(string(actConfigure)) == nil {
 		return time.Time{}
 	}
 	return since.Add(handOffTime)
 }
 
-// handOffBy is until when the instance has to answer (zero: it has, or was not asked).
+// handOffBy returns the time until which the instance has to answer the hand-off (zero: it has, or has none to answer).
 func (s *State) handOffBy() time.Time {
-	if !s.handedOff() || s.Begun || s.Prepared != nil || s.answered() {
+	if !s.isHandedOff() || s.Begun || s.Prepared != nil || s.isAnswered() {
 		return time.Time{}
 	}
 	return s.HandOffAt.Add(handOffTime)
 }
 
-// completion is how long the copy may take, in seconds; 0: as long as it does.
-func (s *State) completion() int64 {
+// completionSeconds returns how long the copy may take, in seconds; 0: there is no limit.
+func (s *State) completionSeconds() int64 {
 	if s.Settings == nil {
 		return 0
 	}
@@ -134,10 +141,10 @@ func (s *State) completion() int64 {
 	return (size + gigabyte - 1) / gigabyte * s.Settings.Configuration.CompletionPerGiB
 }
 
-// copyTime is until when the copy is waited for. Where the guest may be paused to come to an end, it is given the time
-// once more.
+// copyTime returns how long the workflow waits for the copy. Where the guest may be paused to complete it, the time
+// counts twice.
 func (s *State) copyTime() time.Duration {
-	seconds := s.completion()
+	seconds := s.completionSeconds()
 	if seconds == 0 {
 		return copyLongest
 	}

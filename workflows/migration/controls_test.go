@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func (r *rig) control(name string, q contract.ControlRequest) {
@@ -15,9 +15,9 @@ func (r *rig) control(name string, q contract.ControlRequest) {
 	r.after(0, func() { r.env.SignalWorkflow(name, q) })
 }
 
-// TestHeldBeforeTheHandOff: the target's pod is there, and nothing is copied until somebody says so. Whoever has made
-// an offer before the hold may have been replaced since, and then has no key: it is asked for another one.
-func TestHeldBeforeTheHandOff(t *testing.T) {
+// TestHoldBeforeHandOff: the target's pod is made, and nothing is copied until the release. The worker that made an
+// offer before the hold may have been replaced since, and its key is lost, so another offer is made.
+func TestHoldBeforeHandOff(t *testing.T) {
 	r := newRig(t)
 	r.at(time.Second, func() {
 		require.Equal(t, 1, r.count(contract.ActivityOfferMigration))
@@ -34,28 +34,27 @@ func TestHeldBeforeTheHandOff(t *testing.T) {
 		r.control(contract.ControlRelease, contract.ControlRequest{})
 	})
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	require.Equal(t, 2, r.count(contract.ActivityOfferMigration))
 }
 
-func TestHeldTooLate(t *testing.T) {
+func TestRefusesLateHold(t *testing.T) {
 	r := newRig(t)
 	r.at(4*time.Second, func() { r.control(contract.ControlHold, contract.ControlRequest{}) })
 	r.run()
-	r.succeeded()
-	require.True(t, conditions.Is(r.status.Conditions, contract.ConditionControlRefused, "True"))
+	r.checkMoved()
+	require.True(t, conditions.HasStatus(r.status.Conditions, contract.ConditionControlRefused, "True"))
 }
 
-// TestHoldOutlivesMemory: the object's status has it.
-func TestHoldOutlivesMemory(t *testing.T) {
-	r := adopted(t, contract.MigrationScheduled)
+func TestAdoptsHoldFromStatus(t *testing.T) {
+	r := adoptedRig(t, contract.MigrationScheduled)
 	r.vmim.Conditions = []contract.Condition{{Type: contract.ConditionHeld, Status: "True", Message: "held by bob"}}
 	r.at(time.Hour, func() {
 		require.Empty(t, r.moves)
 		r.control(contract.ControlRelease, contract.ControlRequest{})
 	})
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 }
 
 func TestCancelled(t *testing.T) {
@@ -63,16 +62,16 @@ func TestCancelled(t *testing.T) {
 		r := newRig(t)
 		r.at(at, func() { r.control(contract.ControlCancel, contract.ControlRequest{}) })
 		r.run()
-		r.failed(wordCanceled + ", by alice (claimed)")
+		r.checkStayed(wordCanceled + ", by alice (claimed)")
 		require.False(t, r.gone, "the object stays")
 	}
 }
 
-func TestASecondCancelIsRefused(t *testing.T) {
+func TestRefusesSecondCancel(t *testing.T) {
 	s := &State{VMIM: &contract.MigrationObservation{}}
-	require.NoError(t, s.unended())
+	require.NoError(t, s.checkOpen())
 	s.Cancelled = "by alice (claimed)"
-	require.ErrorContains(t, s.unended(), "being cancelled already")
+	require.ErrorContains(t, s.checkOpen(), "being cancelled already")
 }
 
 func TestForceComplete(t *testing.T) {
@@ -80,12 +79,12 @@ func TestForceComplete(t *testing.T) {
 	r.copies = time.Minute
 	r.at(10*time.Second, func() { r.control(contract.ControlForceComplete, contract.ControlRequest{}) })
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	require.Equal(t, 1, r.adjusted)
 }
 
-// TestPostCopyIsRefusedInWords: the migration goes on without it, and keeps saying so.
-func TestPostCopyIsRefusedInWords(t *testing.T) {
+// TestShowsThatPostCopyIsUnsupported: the migration proceeds without it, and its condition stays.
+func TestShowsThatPostCopyIsUnsupported(t *testing.T) {
 	for instead, disruption := range map[string]bool{
 		"the guest is paused until the rest is copied instead": true, "it is aborted instead": false,
 	} {
@@ -99,21 +98,21 @@ func TestPostCopyIsRefusedInWords(t *testing.T) {
 			require.Contains(t, c.Message, instead)
 		})
 		r.run()
-		r.succeeded()
-		require.True(t, conditions.Is(r.status.Conditions, ConditionPostCopy, "False"))
+		r.checkMoved()
+		require.True(t, conditions.HasStatus(r.status.Conditions, ConditionPostCopy, "False"))
 		require.LessOrEqual(t, r.patches, 4, "it costs no request of its own")
 	}
 	r := newRig(t)
 	r.run()
 	_, ok := conditions.Get(r.status.Conditions, ConditionPostCopy)
-	require.False(t, ok, "nobody has allowed it")
+	require.False(t, ok, "the settings do not allow it")
 }
 
 func TestPreferNode(t *testing.T) {
 	r := newRig(t)
 	r.at(30*time.Millisecond, func() { r.control(contract.ControlPreferNode, contract.ControlRequest{Node: "n9"}) })
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	require.Equal(t, "n9", r.created[0].PreferNode)
 }
 
@@ -127,5 +126,5 @@ func TestRetryNowEndsTheBackOff(t *testing.T) {
 	r.at(10*time.Second, func() { r.control(contract.ControlRetryNow, contract.ControlRequest{}) })
 	r.at(20*time.Second, func() { require.Equal(t, contract.MigrationSucceeded, r.status.Phase) })
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 }

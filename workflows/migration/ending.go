@@ -3,16 +3,17 @@ package migration
 import (
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
-// endFirst is after what time the end of a pod of which nobody tells is looked for, doubled each time. For as long the
-// source's pod is left to end by itself when its guest has gone: one that has ended goes in two requests instead of
+// endFirst is when the end of a pod is looked for that no observation reports, doubled each time. For as long the
+// source's pod may end by itself after its guest has left: deleting one that has ended takes two requests instead of
 // five.
 const endFirst = 2 * time.Second
 
-// leftOver is the end whose pod is to go: the target's of a migration that failed, the source's of one that was done.
+// leftOver returns the end whose pod is to be deleted: the target's after a failure, the source's after a success.
 func (s *State) leftOver() *End {
 	if s.Result == ResultMoved {
 		return &s.Source
@@ -20,41 +21,41 @@ func (s *State) leftOver() *End {
 	return &s.Target
 }
 
-// cleared says that nothing of it is left.
-func (s *State) cleared() bool {
+// isCleanedUp reports whether no pod of the migration is left.
+func (s *State) isCleanedUp() bool {
 	e := s.leftOver()
-	return !e.held() || e.Deleted && e.Released
+	return !e.hasPod() || e.Deleted && e.Released
 }
 
-// gaveBack says that the cluster's limits know of its end, if they were ever asked.
-func (s *State) gaveBack() bool {
+// hasReturnedAdmission reports whether the migration queue knows of the end, if it ever got a request.
+func (s *State) hasReturnedAdmission() bool {
 	return !s.Admission.Asked && !s.Admission.Returns || s.Admission.Done
 }
 
-// mayWithdraw says that the target was asked to be ready, and is to be told that nobody comes.
-func (s *State) mayWithdraw() bool {
-	return s.PrepareSent && !s.Withdrawn && s.Target.reachable() && s.Target.Pod.ComputeRunning
+// canWithdraw reports whether the target was prepared and is still to be withdrawn.
+func (s *State) canWithdraw() bool {
+	return s.PrepareSent && !s.Withdrawn && s.Target.isReachable() && s.Target.Pod.ComputeRunning
 }
 
-// decideEnd leads from the result to an object of which nothing is left.
+// decideEnd leads from the result to an object that has nothing left to clean up.
 func (s *State) decideEnd(now time.Time) decision {
-	if s.Result == ResultStayed && s.mayWithdraw() {
-		if s.open(actWithdraw) {
+	if s.Result == ResultStayed && s.canWithdraw() {
+		if s.isOpen(actWithdraw) {
 			return s.decideStatus(now)
 		}
 		return decision{Action: actWithdraw, Why: s.failure()}
 	}
-	if d, ok := s.decideTold(now); ok {
+	if d, ok := s.decideClaim(now); ok {
 		return d
 	}
 	if d, ok := s.decideLeftOver(now); ok {
 		return d
 	}
-	ended := s.answered() && s.cleared() && s.gaveBack() && len(s.Open) == 0
+	ended := s.isAnswered() && s.isCleanedUp() && s.hasReturnedAdmission() && len(s.Open) == 0
 	switch {
-	case !s.gaveBack() && s.Phase.Final():
+	case !s.hasReturnedAdmission() && s.Phase.Final():
 		return decision{Action: actGiveBack, Why: "it has ended"}
-	case s.VMIGone && !s.Deleted && !s.deleting() && s.cleared():
+	case s.VMIGone && !s.Deleted && !s.isDeleting() && s.isCleanedUp():
 		return decision{Action: actDelete, Why: "its instance is gone"}
 	case ended && s.VMIM.Gone && s.Next != nil:
 		return decision{Action: entity.ActNext, Why: "an object of the same name and another UID exists"}
@@ -69,47 +70,49 @@ func (s *State) decideEnd(now time.Time) decision {
 	}
 }
 
-// decideLeftOver takes away the pod that is left over. What it was for is known to whoever has to know.
+// decideLeftOver returns the step that deletes the pod that is left over, or removes its finalizer once it has ended or
+// should have. After a move it waits until the instance has confirmed the result, and lets the pod end by itself for a
+// while.
 func (s *State) decideLeftOver(now time.Time) (decision, bool) {
 	e := s.leftOver()
 	switch {
-	case s.Result == ResultMoved && !s.answered(), !e.held():
+	case s.Result == ResultMoved && !s.isAnswered(), !e.hasPod():
 	case !e.Deleted && now.Before(s.endsBy()):
 	case !e.Deleted && e.Pod.DeletionTimestamp == nil:
 		return decision{Action: actDeletePod, Object: e.Pod.UID, Why: "the guest is not there"}, true
 	case e.Released:
 	case e.Pod.Ended(), !e.LookAt.IsZero() && !now.Before(e.LookAt):
-		return decision{Action: actReleasePod, Object: e.Pod.UID, Why: "it is to have ended"}, true
+		return decision{Action: actReleasePod, Object: e.Pod.UID, Why: "it should have ended"}, true
 	}
 	return decision{}, false
 }
 
-// endsBy is until when the source's pod is left to end by itself; zero: it is not.
+// endsBy returns the time until which the source's pod may end by itself; zero: the workflow does not wait for that.
 func (s *State) endsBy() time.Time {
 	e := &s.Source
-	if s.Result != ResultMoved || !e.held() || e.Deleted || e.Pod.DeletionTimestamp != nil || e.Pod.Ended() {
+	if s.Result != ResultMoved || !e.hasPod() || e.Deleted || e.Pod.DeletionTimestamp != nil || e.Pod.Ended() {
 		return time.Time{}
 	}
 	return s.End.Add(endFirst)
 }
 
-func (s *State) waitingForEnd() string {
+func (s *State) waitingForEnd() waits.Wait {
 	switch {
-	case s.open(actWithdraw):
-		return "the target's node to withdraw it"
-	case !s.answered():
-		return "the instance to say where its guest is"
-	case !s.cleared():
-		return "pod " + s.leftOver().name() + " to end"
+	case s.isOpen(actWithdraw):
+		return waits.For(waits.Withdrawal)
+	case !s.isAnswered():
+		return waits.For(waits.ConfirmedResult)
+	case !s.isCleanedUp():
+		return waits.For(waits.PodEnd, s.leftOver().podName())
 	default:
-		return "the object to go"
+		return waits.For(waits.ObjectGone)
 	}
 }
 
-// refreshEnd keeps an eye on the end of the pod that is left over.
+// refreshEnd sets when to look for the end of the pod that is left over.
 func (s *State) refreshEnd(now time.Time) {
 	e := s.leftOver()
-	if !e.held() || e.Released || !e.Deleted && e.Pod.DeletionTimestamp == nil {
+	if !e.hasPod() || e.Released || !e.Deleted && e.Pod.DeletionTimestamp == nil {
 		e.LookAt = time.Time{}
 		return
 	}
@@ -118,7 +121,7 @@ func (s *State) refreshEnd(now time.Time) {
 		if s.Result == ResultStayed {
 			first = pauseLongest // its end is observed
 		}
-		e.LookAt = now.Add(pause(e.Looks+1, first))
+		e.LookAt = now.Add(backoff(e.Looks+1, first))
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestDeletedAtEachMoment: the guest stays, nothing of its target is left, and the object goes.
-func TestDeletedAtEachMoment(t *testing.T) {
+// TestDeleteInEachPhase: the guest stays, the target's pod is deleted, and the object goes.
+func TestDeleteInEachPhase(t *testing.T) {
 	for _, at := range []time.Duration{0, 30 * time.Millisecond, 80 * time.Millisecond, 130 * time.Millisecond,
 		900 * time.Millisecond, 1500 * time.Millisecond, 2110 * time.Millisecond, 2130 * time.Millisecond,
 		2150 * time.Millisecond, 2180 * time.Millisecond, 2250 * time.Millisecond, 4 * time.Second} {
@@ -21,9 +21,9 @@ func TestDeletedAtEachMoment(t *testing.T) {
 			r := newRig(t)
 			r.at(at, r.cancel)
 			r.run()
-			r.failed(wordCanceled)
+			r.checkStayed(wordCanceled)
 			require.True(t, r.gone)
-			require.True(t, conditions.Is(r.status.Conditions, ConditionAbortRequested, "True"))
+			require.True(t, conditions.HasStatus(r.status.Conditions, ConditionAbortRequested, "True"))
 			require.LessOrEqual(t, r.count(contract.ActivityMigrateDomain), 1)
 			require.Empty(t, r.finished)
 			if r.count(contract.ActivityMigrateDomain) > 0 {
@@ -37,16 +37,16 @@ func TestDeletedAtEachMoment(t *testing.T) {
 	}
 }
 
-// TestDeletedWhenTheGuestHasLeft: an abort that comes too late undoes nothing.
-func TestDeletedWhenTheGuestHasLeft(t *testing.T) {
+// TestDeleteAfterGuestHasLeft: an abort that comes too late undoes nothing.
+func TestDeleteAfterGuestHasLeft(t *testing.T) {
 	r := newRig(t)
 	r.at(5150*time.Millisecond, r.cancel) // its move ends before the abort
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	require.True(t, r.gone)
 }
 
-func TestWhatFailsAMigration(t *testing.T) {
+func TestMigrationFails(t *testing.T) {
 	unsuitable := func(activity string) func(string) error {
 		return func(name string) error {
 			if name == activity {
@@ -63,20 +63,20 @@ func TestWhatFailsAMigration(t *testing.T) {
 		"instance ends before the pod runs": {func(r *rig) {
 			r.at(time.Second, func() {
 				r.vmi.Phase = "Failed"
-				r.say(r.agree(contract.MigrationClaim{Stage: "claim"}))
+				r.sendAnswer(r.agree(contract.MigrationClaim{Stage: "claim"}))
 			})
 		}, wordVMIEnded},
 		"instance ends while its guest is moved": {func(r *rig) {
 			r.at(4*time.Second, func() {
 				r.vmi.Phase = "Succeeded"
-				r.say(r.agree(contract.MigrationClaim{Stage: "copying"}))
+				r.sendAnswer(r.agree(contract.MigrationClaim{Stage: "copying"}))
 			})
 		}, wordVMIEnded},
 		"instance is deleted": {func(r *rig) {
 			r.at(time.Second, func() {
 				o := r.agree(contract.MigrationClaim{Stage: contract.StageClaim})
 				o.Deleting = true
-				r.say(o)
+				r.sendAnswer(o)
 			})
 		}, wordVMIEnded},
 		"target ends while it boots": {func(r *rig) {
@@ -108,7 +108,7 @@ func TestWhatFailsAMigration(t *testing.T) {
 			}
 		}, wordInProgress},
 		"instance drops the claim": {func(r *rig) {
-			r.at(time.Second, func() { r.say(&contract.ClaimObservation{State: contract.ClaimReleased}) })
+			r.at(time.Second, func() { r.sendAnswer(&contract.ClaimObservation{State: contract.ClaimReleased}) })
 		}, wordCleared},
 		"no node": {func(r *rig) {
 			r.boots = 0
@@ -158,7 +158,7 @@ func TestWhatFailsAMigration(t *testing.T) {
 			r := newRig(t)
 			c.setUp(r)
 			r.run()
-			r.failed(c.why)
+			r.checkStayed(c.why)
 			require.Equal(t, "n1", r.vmi.NodeName)
 			require.True(t, r.status.State.Failed)
 			require.NotEmpty(t, r.status.State.FailureReason)
@@ -174,8 +174,8 @@ func (r *rig) unschedulable() {
 	})
 }
 
-// TestTheReasonIsKept: the instance's status says why libvirt failed, also when the event does not.
-func TestTheReasonIsKept(t *testing.T) {
+// TestKeepsLibvirtsReason: the instance's status has libvirt's error, also when the event does not.
+func TestKeepsLibvirtsReason(t *testing.T) {
 	r := newRig(t)
 	r.outcome = contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "stream cut"}
 	r.run()
@@ -185,8 +185,8 @@ func TestTheReasonIsKept(t *testing.T) {
 	require.Equal(t, 1, r.count(contract.ActivityWithdrawTarget))
 }
 
-// TestNobodyIsThereToBeMoved: KubeVirt deletes a migration whose instance does not exist.
-func TestNobodyIsThereToBeMoved(t *testing.T) {
+// TestDeletesMigrationWithoutInstance: a migration without an instance is deleted, as KubeVirt does.
+func TestDeletesMigrationWithoutInstance(t *testing.T) {
 	r := newRig(t)
 	r.noVMI, r.vmi = true, nil
 	r.pods = map[string]*contract.PodObservation{}
@@ -196,17 +196,17 @@ func TestNobodyIsThereToBeMoved(t *testing.T) {
 	require.Equal(t, 1, r.count(contract.ActivityReadMigration))
 }
 
-// TestAnInstanceWithoutAWorkflowIsAwaited: it is there, and is going to have one.
-func TestAnInstanceWithoutAWorkflowIsAwaited(t *testing.T) {
+// TestWaitsForInstancesWorkflow: the instance exists, and will have one.
+func TestWaitsForInstancesWorkflow(t *testing.T) {
 	r := newRig(t)
 	r.noVMI = true
 	r.at(20*time.Second, func() { r.noVMI = false; require.Equal(t, 1, r.count(contract.ActivityReadMigration)) })
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 }
 
-// TestAnInstanceThatIsNotReadyIsAskedAgain: a refusal that passes is none.
-func TestAnInstanceThatIsNotReadyIsAskedAgain(t *testing.T) {
+// TestRepeatsRefusedReservation: this refusal is temporary.
+func TestRepeatsRefusedReservation(t *testing.T) {
 	r := newRig(t)
 	ready := false
 	r.answer = func(c contract.MigrationClaim) *contract.ClaimObservation {
@@ -221,11 +221,12 @@ func TestAnInstanceThatIsNotReadyIsAskedAgain(t *testing.T) {
 		ready = true
 	})
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 }
 
-// TestLimits: a migration waits for its turn, and says about how far ahead it is. A place further is worth no write.
-func TestLimits(t *testing.T) {
+// TestWaitsInQueue: a migration waits to be admitted, and shows about how far ahead it is. Another position alone is
+// worth no write.
+func TestWaitsInQueue(t *testing.T) {
 	r := newRig(t)
 	r.admit = func(contract.AdmissionRequest) *contract.AdmissionObservation {
 		return &contract.AdmissionObservation{Migration: "m", Sequence: 1, Position: 9, Waiting: 12, Why: "5 are moved"}
@@ -249,7 +250,7 @@ func TestLimits(t *testing.T) {
 		r.after(39*time.Second, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			require.Equal(t, patches, r.patches, "another place is no news for the API server")
+			require.Equal(t, patches, r.patches, "another position alone is not written")
 		})
 		r.after(time.Minute, func() {
 			r.mu.Lock()
@@ -265,12 +266,12 @@ func TestLimits(t *testing.T) {
 		})
 	})
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	_, ok := conditions.Get(r.status.Conditions, ConditionQueued)
 	require.False(t, ok)
 }
 
-func TestAQuotaIsWaitedFor(t *testing.T) {
+func TestWaitsForQuota(t *testing.T) {
 	r := newRig(t)
 	r.quota = "exceeded quota: pods=2"
 	r.at(10*time.Minute, func() {
@@ -284,7 +285,7 @@ func TestAQuotaIsWaitedFor(t *testing.T) {
 		r.quota = ""
 	})
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	require.Len(t, r.requests, len(r.created)+1, "a position for each attempt, and the end")
 	for i, q := range r.requests {
 		require.Equal(t, i > 0 && i < len(r.created), q.Returned, "%d", i)
@@ -295,25 +296,25 @@ func TestAQuotaIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestCancelledWhileAQuotaRefuses: who counts the positions hears of the end.
-func TestCancelledWhileAQuotaRefuses(t *testing.T) {
+// A migration that is cancelled while a quota refuses its pod ends, and returns its admission to the migration queue.
+func TestCancelDuringQuotaRefusal(t *testing.T) {
 	r := newRig(t)
 	r.quota = "exceeded quota: pods=2"
 	r.at(time.Minute, func() { r.control(contract.ControlCancel, contract.ControlRequest{Actor: "alice"}) })
 	r.run()
-	r.failed(wordCanceled + ", by alice (claimed)")
+	r.checkStayed(wordCanceled + ", by alice (claimed)")
 	require.True(t, r.requests[len(r.requests)-1].Done)
 }
 
-// TestNoPositionIsHeldForNothing: whatever keeps a migration that was admitted from its pod, or from being handed off,
-// others have its position in time.
-func TestNoPositionIsHeldForNothing(t *testing.T) {
+// A migration returns its admission in time, so that others are admitted, whatever keeps it from its pod or from its
+// hand-off.
+func TestReturnsAdmissionInTime(t *testing.T) {
 	refuse := func(activity, kind string) func(string) error {
 		return func(name string) error {
 			switch {
 			case name != activity:
 				return nil
-			case kind == contract.ErrorOtherLauncher:
+			case kind == contract.ErrorOtherLauncher, kind == contract.ErrorForbidden:
 				return temporal.NewNonRetryableApplicationError("not so", kind, nil)
 			default:
 				return temporal.NewApplicationError("not so", kind)
@@ -358,31 +359,31 @@ func TestNoPositionIsHeldForNothing(t *testing.T) {
 				require.True(t, r.requests[len(r.requests)-1].Done)
 			})
 			r.run()
-			r.failed(c.why)
+			r.checkStayed(c.why)
 		})
 	}
 }
 
-// TestBackOffIsPassedOn: who limits migrations waits, and its instance says so.
-func TestBackOffIsPassedOn(t *testing.T) {
+// TestPassesBackOffToQueue: the queue waits for the back-off, and the instance has an event for it.
+func TestPassesBackOffToQueue(t *testing.T) {
 	r := newRig(t)
 	r.vmim.Evacuates, r.failures, r.lastFailure = "n1", 2, r.env.Now()
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	require.WithinDuration(t, r.lastFailure.Add(40*time.Second), r.requests[0].NotBefore, time.Millisecond)
 	require.Contains(t, fmt.Sprint(r.claims[0].Events), "backoff migrating vmi d/v")
 }
 
-// TestAWriteThatMeetsAnotherVersion is made once more from what is there.
-func TestAWriteThatMeetsAnotherVersion(t *testing.T) {
+// A write that met a conflict is repeated from the current object.
+func TestRepeatsConflictingWrite(t *testing.T) {
 	r := newRig(t)
-	r.at(900*time.Millisecond, func() { r.vmim.ResourceVersion = r.next() }) // nobody tells
+	r.at(900*time.Millisecond, func() { r.vmim.ResourceVersion = r.next() }) // no observation comes
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 }
 
-// TestAnswersThatAreLost: what fails for a while is done in the end, and nothing twice.
-func TestAnswersThatAreLost(t *testing.T) {
+// TestRepeatsLostAnswers: a step that fails for a while succeeds in the end, and has one effect.
+func TestRepeatsLostAnswers(t *testing.T) {
 	for _, activity := range []string{contract.ActivityPatchMigration, contract.ActivityCreateTargetPod,
 		contract.ActivityConfigureMigration, contract.ActivityOfferMigration, contract.ActivityPrepareTarget,
 		contract.ActivityMigrateDomain, contract.ActivityDeleteMigrationPod, contract.ActivityRemovePodFinalizer} {
@@ -398,7 +399,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 			}
 			r.run()
 			require.Equal(t, contract.MigrationSucceeded, r.status.Phase, "%v", r.events)
-			r.succeeded()
+			r.checkMoved()
 			require.Len(t, r.moves, 1)
 		})
 	}

@@ -4,13 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Phase is a migration's status.phase.
 type Phase string
 
-// Phases, as KubeVirt names them.
+// Phases of a migration, with KubeVirt's names.
 const (
 	PhaseUnset           Phase = ""
 	PhasePending         Phase = contract.MigrationPending
@@ -23,38 +23,39 @@ const (
 	PhaseFailed          Phase = contract.MigrationFailed
 )
 
-// Phases are all of them, in order.
+// Phases returns all phases, in order.
 func Phases() []Phase {
 	return []Phase{PhaseUnset, PhasePending, PhaseScheduling, PhaseScheduled, PhasePreparingTarget, PhaseTargetReady,
 		PhaseRunning, PhaseSucceeded, PhaseFailed}
 }
 
-// Final says that a phase has no successor.
+// Final reports whether a phase has no successor.
 func (p Phase) Final() bool { return p == PhaseSucceeded || p == PhaseFailed }
 
-// Rule is one row of the table of phases: from one of From, when When holds, to To. Rows are tried in order.
+// Rule is one row of the table of phases: from one of From, when When holds, to To. The first row that matches applies.
 type Rule struct {
 	From []Phase
 	To   Phase
-	Name string // the condition in words, for diagrams and explanations
+	Name string // the condition in words, for diagrams and pages
 	When func(*State) bool
 }
 
-// Rules is the table of phases. A state matches at most one chain of rows: rows are applied until none matches.
+// Rules returns the table of phases. advance applies rows until none matches.
 func Rules() []Rule {
 	open := Phases()[:7]
 	return []Rule{
-		{From: open, To: PhaseFailed, Name: "the guest stays, or has ended", When: (*State).over},
+		{From: open, To: PhaseFailed, Name: "the guest stays, or has ended", When: (*State).hasFailed},
 		{From: []Phase{PhaseUnset}, To: PhasePending, Name: "seen", When: func(*State) bool { return true }},
-		{From: open[1:], To: PhaseSucceeded, Name: "the instance says that its guest has moved", When: (*State).taken},
+		{From: open[1:], To: PhaseSucceeded, Name: "the instance confirms that its guest has moved",
+			When: (*State).hasMoved},
 		{From: []Phase{PhasePending}, To: PhaseScheduling, Name: "the target has a pod", When: func(s *State) bool {
 			return s.Target.Pod != nil
 		}},
 		{From: []Phase{PhaseScheduling}, To: PhaseScheduled, Name: "the target's pod runs", When: func(s *State) bool {
-			return s.Target.runs()
+			return s.Target.isRunning()
 		}},
-		{From: []Phase{PhaseScheduled}, To: PhasePreparingTarget, Name: "the instance says that it is handed off",
-			When: func(s *State) bool { return s.handedOff() && s.answered() || s.Prepared != nil || s.Begun }},
+		{From: []Phase{PhaseScheduled}, To: PhasePreparingTarget, Name: "the instance confirms the hand-off",
+			When: func(s *State) bool { return s.isHandedOff() && s.isAnswered() || s.Prepared != nil || s.Begun }},
 		{From: []Phase{PhasePreparingTarget}, To: PhaseTargetReady, Name: "the target waits for the guest",
 			When: func(s *State) bool { return s.Prepared != nil || s.Begun }},
 		{From: []Phase{PhaseTargetReady}, To: PhaseRunning, Name: "the guest is moved",
@@ -62,11 +63,11 @@ func Rules() []Rule {
 	}
 }
 
-// over says that the migration has failed, and the target was told.
-func (s *State) over() bool { return s.Result == ResultStayed && !s.mayWithdraw() }
+// hasFailed reports whether the migration has failed, and its target was withdrawn.
+func (s *State) hasFailed() bool { return s.Result == ResultStayed && !s.canWithdraw() }
 
-// taken says that the instance has the guest at its new place.
-func (s *State) taken() bool { return s.Result == ResultMoved && s.answered() }
+// hasMoved reports whether the guest has moved, and the instance has confirmed it.
+func (s *State) hasMoved() bool { return s.Result == ResultMoved && s.isAnswered() }
 
 // advance applies the table until no row matches.
 func (s *State) advance(now time.Time) {
@@ -84,7 +85,7 @@ func (s *State) advance(now time.Time) {
 	}
 }
 
-// phaseTime is when a phase was entered; zero: it was not.
+// phaseTime returns when a phase was entered; zero: it was not.
 func (s *State) phaseTime(p Phase) time.Time {
 	for _, t := range s.PhaseTimes {
 		if t.Phase == string(p) {

@@ -1,33 +1,33 @@
 package migration
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
-// settleTime is how long a status that differs is not written yet: a pod that starts at once, and a guest that is
-// moved in a second, go through all phases in two or three writes. status.phaseTransitionTimestamps has each.
+// settleTime is how long the entity waits before it writes a status that differs: a pod that starts at once and a guest
+// that is moved in a second then need two or three writes. status.phaseTransitionTimestamps has each phase.
 const settleTime = time.Second
 
-// orphanTime is how long the object of a pod is waited for that was heard of first.
+// orphanTime is how long an entity that knows only a pod waits for the first observation of its object.
 const orphanTime = 10 * time.Second
 
-// keyTime is how long the key of an offer is good, and keySpare how much of that has to be left when it is used.
+// keyTime is how long the key of an offer is valid, and keySpare how much of that has to remain when it is used.
 const (
 	keyTime  = 48 * time.Hour
 	keySpare = 25 * time.Hour
 )
 
-// Both ends are looked at again after lookFirst, doubled each time, or after lookNews when there is news.
+// Both ends are inspected again after lookFirst, doubled each time, or after lookNews when there are observations.
 const (
 	lookFirst = 2 * time.Second
 	lookNews  = time.Second
 )
 
-// What is true is read at once readsAtOnce times in a row, then after readPause, doubled each time.
+// The API server is read at once readsAtOnce times in a row, then after readPause, doubled each time.
 const (
 	readsAtOnce = 3
 	readPause   = time.Second
@@ -38,7 +38,7 @@ type (
 	decision = entity.Decision
 )
 
-// Steps.
+// Steps. Carried states have their names, so these stay.
 const (
 	actClaim           = action("tell the instance")
 	actRequest         = action("ask to be admitted")
@@ -61,34 +61,34 @@ const (
 	actRemoveFinalizer = action("remove the finalizer of the migration")
 )
 
-// decide is the planner: pure and total.
+// decide is the planner: pure, and total.
 func (s *State) decide(now time.Time) decision {
 	var status func(time.Time) decision
 	if s.VMIM != nil && !s.Stale && !s.Over {
-		status = s.decideStatus // what went wrong belongs into it
+		status = s.decideStatus // it shows the failure
 	}
-	d := s.Failure.HoldBack(s.choose(now), now, status)
+	d := s.Failure.WithBackoff(s.choose(now), now, status)
 	if s.VMIM == nil || s.Over {
 		return d
 	}
-	return d.By(s.alarm(now)).Or(s.waiting())
+	return d.WakeBy(s.nextWake(now)).Or(s.waiting())
 }
 
-// choose is the planner in order of urgency.
+// choose returns the most urgent step.
 func (s *State) choose(now time.Time) decision {
 	switch {
 	case s.VMIM == nil:
 		return s.decideOrphan(now)
 	case s.Over && s.Claim.Stage == contract.StageClaim:
-		return decision{Action: actClaim, Why: "it has ended, and keeps others from moving the guest"}
-	case s.Over && !s.gaveBack():
+		return decision{Action: actClaim, Why: "it has ended, and its reservation keeps others from moving the guest"}
+	case s.Over && !s.hasReturnedAdmission():
 		return decision{Action: actGiveBack, Why: "it has ended"}
 	case s.Over && s.Next != nil:
 		return decision{Action: entity.ActNext, Why: "an object of the same name and another UID exists"}
 	case s.Over:
 		return decision{Action: entity.ActFinish, Why: "it has ended, and nothing of it is left"}
 	case s.Stale:
-		return s.decideRead(now, "it may know less than there is, or something older")
+		return s.decideRead(now, "its memory may be incomplete or old")
 	case s.Result != ResultNone:
 		return s.decideEnd(now)
 	case s.MoveUnknown != "":
@@ -102,68 +102,69 @@ func (s *State) choose(now time.Time) decision {
 	}
 }
 
-// decideOrphan is about a pod whose migration nobody has seen. Most are of guests that were moved long ago.
+// decideOrphan decides for a pod whose migration was not observed yet. Most such migrations ended long ago.
 func (s *State) decideOrphan(now time.Time) decision {
 	switch {
 	case s.Target.Pod == nil && s.Missed:
 		return decision{Action: entity.ActFinish, Why: "the VirtualMachineInstanceMigration is gone"}
 	case s.Target.Pod == nil:
-		return decision{Waiting: "the first observation of the VirtualMachineInstanceMigration"}
+		return decision{Waiting: waits.For(waits.FirstObservation, "the VirtualMachineInstanceMigration")}
 	case s.LookAt.IsZero() || now.Before(s.LookAt):
-		return decision{WakeAt: s.LookAt, Waiting: "the VirtualMachineInstanceMigration of pod " + s.Target.name()}
+		return decision{WakeAt: s.LookAt,
+			Waiting: waits.For(waits.OwnerObservation, "VirtualMachineInstanceMigration", s.Target.podName())}
 	default:
 		return decision{Action: entity.ActRead, Why: "its pod has started it, and it does not know the object"}
 	}
 }
 
-// decideRead reads what is true. Where that leads to nothing but the next read, others have to change something first:
-// then there are pauses.
+// decideRead reads the API server's state. Where reads only lead to further reads, another process has to change
+// something first: then there are pauses.
 func (s *State) decideRead(now time.Time, why string) decision {
-	if at := s.ReadAt.Add(pause(s.Reads-readsAtOnce, readPause)); s.Reads > readsAtOnce && now.Before(at) {
-		return decision{WakeAt: at, Waiting: "what is true to be read again"}
+	if at := s.ReadAt.Add(backoff(s.Reads-readsAtOnce, readPause)); s.Reads > readsAtOnce && now.Before(at) {
+		return decision{WakeAt: at, Waiting: waits.For(waits.NextRead)}
 	}
 	return decision{Action: entity.ActRead, Why: why}
 }
 
-// decideTold is what has to be said to the instance.
-func (s *State) decideTold(now time.Time) (decision, bool) {
-	if s.answered() {
+// decideClaim returns the next signal to the instance, if one is due.
+func (s *State) decideClaim(now time.Time) (decision, bool) {
+	if s.isAnswered() {
 		return decision{}, false
 	}
 	if s.Claim.Missing {
 		return s.decideRead(now, "the instance has no workflow"), true
 	}
-	if stage := s.stage(); s.Claim.Stage != stage || !now.Before(s.Claim.AskAt) {
+	if stage := s.stageToRequest(); s.Claim.Stage != stage || !now.Before(s.Claim.AskAt) {
 		return decision{Action: actClaim, Why: string(stage)}, true
 	}
 	return decision{}, false
 }
 
-// decideSteps leads from nothing to the copy.
+// decideSteps leads from a new migration to the copy.
 func (s *State) decideSteps(now time.Time) decision {
-	if d, ok := s.decideTold(now); ok {
+	if d, ok := s.decideClaim(now); ok {
 		return d
 	}
 	switch {
-	case !s.given():
+	case !s.isGranted():
 		return s.decideStatus(now)
 	case s.Admission.Tries == 0 || !s.Admission.Admitted && !now.Before(s.Admission.AskAt):
 		return decision{Action: actRequest, Why: "the instance agrees"}
 	case !s.Admission.Admitted:
 		return s.decideStatus(now)
-	case !s.fresh(now) && !s.held() && !s.open(actOffer):
+	case !s.hasFreshOffer(now) && !s.isHeld() && !s.isOpen(actOffer):
 		return decision{Action: actOffer, Why: "it takes its time, and needs nothing of the target"}
 	case s.Target.Pod == nil:
-		return decision{Action: actCreatePod, Why: "it has none"}
-	case !s.Target.runs():
+		return decision{Action: actCreatePod, Why: "the target has no pod"}
+	case !s.Target.isRunning():
 		return s.decideStatus(now)
 	case s.Settings == nil:
 		return decision{Action: actConfigure, Why: "the target's pod runs"}
-	case s.handedOff() && !s.answered(), s.held():
+	case s.isHandedOff() && !s.isAnswered(), s.isHeld():
 		return s.decideStatus(now)
-	case !s.handedOff():
-		return decision{Action: actHandOff, Why: "the target's pod runs on " + s.Target.node()}
-	case s.Offer == nil || s.open(actOffer) || s.open(actPrepare):
+	case !s.isHandedOff():
+		return decision{Action: actHandOff, Why: "the target's pod runs on " + s.Target.nodeName()}
+	case s.Offer == nil || s.isOpen(actOffer) || s.isOpen(actPrepare):
 		return s.decideStatus(now)
 	case s.Prepared == nil:
 		return decision{Action: actPrepare, Why: "the instance agrees, and the source has made its offer"}
@@ -172,45 +173,45 @@ func (s *State) decideSteps(now time.Time) decision {
 	}
 }
 
-// fresh says that there is an offer whose key is good for as long as a copy may take.
-func (s *State) fresh(now time.Time) bool {
+// hasFreshOffer reports whether there is an offer whose key is valid for as long as a copy may take.
+func (s *State) hasFreshOffer(now time.Time) bool {
 	return s.Offer != nil && now.Before(s.OfferedAt.Add(keyTime-keySpare))
 }
 
-// held says that a person has the guest wait before it is handed off.
-func (s *State) held() bool { return s.Hold != nil && !s.handedOff() }
+// isHeld reports whether an operator hold stops the migration before its hand-off.
+func (s *State) isHeld() bool { return s.Hold != nil && !s.isHandedOff() }
 
-// decideCopy follows the copy, and aborts it where the guest is not to be moved any more.
+// decideCopy follows the copy, and aborts it where the guest is not to be moved any longer.
 func (s *State) decideCopy(now time.Time) decision {
 	switch {
-	case !s.open(actMigrate):
-		return decision{Action: actMigrate, Why: "the outcome is not known"}
-	case s.Cause != "" && !s.AbortSent && !s.open(actAbort) && !s.Failure.Holds(string(actAbort), now):
+	case !s.isOpen(actMigrate):
+		return decision{Action: actMigrate, Why: "the outcome is unknown"}
+	case s.Cause != "" && !s.AbortSent && !s.isOpen(actAbort) && !s.Failure.MustWait(string(actAbort), now):
 		return decision{Action: actAbort, Why: s.Cause}
-	case s.Pause && !s.Paused && !s.AbortSent && !s.open(actAdjust) && !s.Failure.Holds(string(actAdjust), now):
+	case s.Pause && !s.Paused && !s.AbortSent && !s.isOpen(actAdjust) && !s.Failure.MustWait(string(actAdjust), now):
 		return decision{Action: actAdjust, Why: "a person has asked for it"}
 	}
-	if d, ok := s.decideTold(now); ok {
+	if d, ok := s.decideClaim(now); ok {
 		return d
 	}
 	return s.decideStatus(now)
 }
 
-// decideFinish lets the guest go on at its target, with its source's proof.
+// decideFinish resumes the guest at its target, with the source's proof.
 func (s *State) decideFinish(now time.Time) decision {
-	if !s.open(actFinish) {
-		return decision{Action: actFinish, Why: "it can never run at its source again"}
+	if !s.isOpen(actFinish) {
+		return decision{Action: actFinish, Why: "the guest can never run at its source again"}
 	}
 	return s.decideStatus(now)
 }
 
-// decideUnknown looks at both ends until they say whose the guest is.
+// decideUnknown inspects both ends until they show where the guest is.
 func (s *State) decideUnknown(now time.Time) decision {
 	switch {
-	case s.open(actInspect) || s.open(actAbort):
-	case s.Look.Verdict == VerdictAbort && !s.AbortSent && !s.Failure.Holds(string(actAbort), now):
-		return decision{Action: actAbort, Why: s.Look.Why}
-	case !now.Before(s.Look.at()):
+	case s.isOpen(actInspect) || s.isOpen(actAbort):
+	case s.Inspection.Verdict == VerdictAbort && !s.AbortSent && !s.Failure.MustWait(string(actAbort), now):
+		return decision{Action: actAbort, Why: s.Inspection.Why}
+	case !now.Before(s.Inspection.dueAt()):
 		return decision{Action: actInspect, Why: s.MoveUnknown}
 	}
 	return s.decideStatus(now)
@@ -228,15 +229,15 @@ func (s *State) decideStatus(now time.Time) decision {
 	}
 }
 
-// alarm is the earliest time at which the state changes by itself, or something is to be said again (zero: never).
-func (s *State) alarm(now time.Time) time.Time {
+// nextWake returns the earliest time at which the state changes by itself, or a signal is due again (zero: never).
+func (s *State) nextWake(now time.Time) time.Time {
 	var at time.Time
 	earlier := func(t time.Time) {
 		if now.Before(t) && (at.IsZero() || t.Before(at)) {
 			at = t
 		}
 	}
-	if !s.answered() && (s.MoveUnknown == "" || s.Result != ResultNone) {
+	if !s.isAnswered() && (s.MoveUnknown == "" || s.Result != ResultNone) {
 		earlier(s.Claim.AskAt)
 	}
 	if s.Failure != nil {
@@ -248,12 +249,13 @@ func (s *State) alarm(now time.Time) time.Time {
 		return at
 	}
 	if s.MoveUnknown != "" {
-		earlier(s.Look.at())
+		earlier(s.Inspection.dueAt())
 		return at
 	}
-	if s.given() && !s.Admission.Admitted {
+	if s.isGranted() && !s.Admission.Admitted {
 		earlier(s.Admission.AskAt)
 	}
+	earlier(s.returnsAt())
 	earlier(s.unschedulableBy())
 	earlier(s.pendingBy())
 	earlier(s.configureBy())
@@ -265,51 +267,53 @@ func (s *State) alarm(now time.Time) time.Time {
 	return at
 }
 
-// waiting says what is waited for.
-func (s *State) waiting() string {
+// waiting returns what is waited for.
+func (s *State) waiting() waits.Wait {
 	switch {
 	case s.Result != ResultNone:
 		return s.waitingForEnd()
 	case s.MoveUnknown != "":
-		return s.Look.text(s)
+		return s.Inspection.waiting(s)
 	case s.Proof != nil:
-		return "the guest to go on at " + s.Target.node()
+		return waits.For(waits.Resume, s.Target.nodeName())
 	case s.Begun && s.Cause != "":
-		return "the copy to be aborted: " + s.Cause
+		return waits.For(waits.Abort, s.Cause)
 	case s.Begun:
-		return fmt.Sprintf("the guest to be moved from %s to %s", s.Source.node(), s.Target.node())
+		return waits.For(waits.Move, s.Source.nodeName(), s.Target.nodeName())
 	case s.Claim.State == contract.ClaimRefused:
-		return "the instance: " + s.Claim.Why
-	case !s.given():
-		return "the instance to agree"
+		return waits.For(waits.RefusedReservation, s.Claim.Why)
+	case !s.isGranted():
+		return waits.For(waits.Reservation)
 	case s.Quota != "" && !s.Admission.Admitted:
-		return "a resource quota to have room: " + s.Quota
+		return waits.For(waits.Quota, s.Quota)
 	case !s.Admission.Admitted && s.Admission.Position > 0:
-		return fmt.Sprintf("the cluster's limits: place %d of %d: %s", s.Admission.Position, s.Admission.Waiting, s.Admission.Why)
-	case !s.Admission.Admitted:
-		return "the cluster's limits"
-	case s.Target.Pod == nil:
-		return "a pod for the target"
-	case !s.Target.runs():
+		return waits.For(waits.AdmissionPosition, s.Admission.Position, s.Admission.Waiting, s.Admission.Why)
+	case s.Admission.Unscheduled:
 		return s.waitingForPod()
-	case s.held():
-		return "a person: the migration is " + s.Hold.Message
-	case !s.answered():
-		return "the instance to say that it is handed off"
+	case !s.Admission.Admitted:
+		return waits.For(waits.Admission)
+	case s.Target.Pod == nil:
+		return waits.For(waits.TargetPod)
+	case !s.Target.isRunning():
+		return s.waitingForPod()
+	case s.isHeld():
+		return waits.For(waits.Release, "migration", s.Hold.Message)
+	case !s.isAnswered():
+		return waits.For(waits.HandOff)
 	case s.Offer == nil:
-		return "the source's offer"
+		return waits.For(waits.Offer)
 	default:
-		return "the target to be prepared"
+		return waits.For(waits.Preparation)
 	}
 }
 
-func (s *State) waitingForPod() string {
+func (s *State) waitingForPod() waits.Wait {
 	switch p := s.Target.Pod; {
 	case p.Unschedulable != nil:
-		return "a node for the target: " + p.Unschedulable.Message
+		return waits.For(waits.TargetNode, p.Unschedulable.Message)
 	case p.WaitingReason != "":
-		return "the images of the target's pod: " + p.WaitingReason + " " + p.WaitingMessage
+		return waits.For(waits.TargetImages, p.WaitingReason, p.WaitingMessage)
 	default:
-		return "the target's pod to run"
+		return waits.For(waits.TargetRunning)
 	}
 }

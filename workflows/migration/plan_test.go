@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/planner"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// seen is a migration that was just observed.
+// seen returns a migration that was just observed.
 func seen() State {
 	s := State{Object: contract.Object{Namespace: "d", Name: "mig"}}
 	s.observeMigration(contract.MigrationObservation{UID: "m", ResourceVersion: "10", VMIName: "v", CreatedAt: noon,
@@ -22,56 +22,57 @@ func seen() State {
 	return s
 }
 
-func given(s *State, stage contract.MigrationStage) {
+func setStage(s *State, stage contract.MigrationStage) {
 	s.Claim.Stage = stage
 	s.observeClaim(contract.ClaimObservation{Migration: "m", VMIUID: "i", Sequence: s.Claim.Sequence + 1, Stage: stage,
 		State: contract.ClaimGiven, SourcePod: contract.Object{Name: "pod-s", UID: "s"}, SourceNode: "n1",
 		GuestMemory: 1 << 30, Phase: "Running"})
 }
 
-// stages are what a migration comes through, each built on the one before.
+// stages are the states of a migration in order, each built on the one before.
 func stages() []func(*State) {
 	return []func(*State){
 		func(s *State) { s.Claim.Stage, s.Claim.AskAt = contract.StageClaim, noon.Add(time.Minute) },
-		func(s *State) { given(s, contract.StageClaim) },
+		func(s *State) { setStage(s, contract.StageClaim) },
 		func(s *State) {
 			s.Admission.Asked, s.Admission.Tries, s.Admission.AskAt = true, 1, noon.Add(time.Minute)
 		},
 		func(s *State) {
 			s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 1, Admitted: true})
 		},
-		func(s *State) { s.opened(actOffer) },
+		func(s *State) { s.addOpen(actOffer) },
 		func(s *State) {
-			s.Target.see(contract.PodObservation{UID: "t", Name: "pod-t", Migration: "m", ResourceVersion: "20"})
+			s.Target.observe(contract.PodObservation{UID: "t", Name: "pod-t", Migration: "m", ResourceVersion: "20"})
 		},
 		func(s *State) {
-			s.Target.see(contract.PodObservation{UID: "t", Name: "pod-t", Migration: "m", ResourceVersion: "21",
+			s.Target.observe(contract.PodObservation{UID: "t", Name: "pod-t", Migration: "m", ResourceVersion: "21",
 				NodeName: "n2", ComputeRunning: true, Phase: "Running"})
 		},
 		func(s *State) { s.Settings = &contract.ConfigureMigrationResult{} },
 		func(s *State) { s.HandOffAt = noon },
 		func(s *State) { s.Claim.Stage, s.Claim.AskAt = contract.StageHandOff, noon.Add(time.Minute) },
-		func(s *State) { given(s, contract.StageHandOff) },
-		func(s *State) { s.closed(actOffer); s.Offer, s.OfferedAt = &contract.MigrationOffer{}, noon },
-		func(s *State) { s.opened(actPrepare); s.PrepareSent = true },
+		func(s *State) { setStage(s, contract.StageHandOff) },
+		func(s *State) { s.removeOpen(actOffer); s.Offer, s.OfferedAt = &contract.MigrationOffer{}, noon },
+		func(s *State) { s.addOpen(actPrepare); s.PrepareSent = true },
 		func(s *State) {
-			s.closed(actPrepare)
+			s.removeOpen(actPrepare)
 			s.Prepared = &contract.PreparedTarget{Address: "10.0.0.2:8188"}
 		},
-		func(s *State) { s.begin(noon) },
-		func(s *State) { s.opened(actMigrate) },
-		func(s *State) { given(s, contract.StageCopying) },
+		func(s *State) { s.recordBegun(noon) },
+		func(s *State) { s.addOpen(actMigrate) },
+		func(s *State) { setStage(s, contract.StageCopying) },
 		func(s *State) {
-			s.closed(actMigrate)
-			s.ended(noon, contract.MigrationOutcome{Result: contract.ResultMoved})
+			s.removeOpen(actMigrate)
+			s.recordOutcome(noon, contract.MigrationOutcome{Result: contract.ResultMoved})
 		},
 		func(s *State) {
-			given(s, contract.StageMoved)
+			setStage(s, contract.StageMoved)
 			s.Claim.State = contract.ClaimReleased
 		},
 		func(s *State) { s.Admission.Done = true },
 		func(s *State) {
-			s.Source.see(contract.PodObservation{UID: "s", Name: "pod-s", ResourceVersion: "30", Phase: "Succeeded"})
+			s.Source.observe(contract.PodObservation{
+				UID: "s", Name: "pod-s", ResourceVersion: "30", Phase: "Succeeded"})
 		},
 		func(s *State) { s.Source.Deleted = true },
 		func(s *State) { s.Source.Released = true },
@@ -79,27 +80,28 @@ func stages() []func(*State) {
 	}
 }
 
-// TestThePlaceIsAskedForAgain by a run that remembers no more than that it asked: the queue may be an older one, too.
-func TestThePlaceIsAskedForAgain(t *testing.T) {
+// TestRequestsAdmissionAgain: a run that only remembers its request sends it again: the queue's state may be of an
+// older copy, too.
+func TestRequestsAdmissionAgain(t *testing.T) {
 	s := seen()
 	for _, change := range stages()[:7] {
 		change(&s)
 	}
 	pod := *s.Target.Pod
 	s.Stale, s.Open = true, nil
-	s.read(contract.ReadMigrationResult{Migration: s.VMIM,
+	s.foldRead(contract.ReadMigrationResult{Migration: s.VMIM,
 		VMI:           &contract.VMIObservation{UID: "i", Phase: "Running", NodeName: "n1"},
 		FindPodResult: contract.FindPodResult{Pod: &pod}})
-	s.MoveUnknown = "" // the nodes have said that nothing was begun
-	given(&s, contract.StageClaim)
+	s.MoveUnknown = "" // both nodes have reported that nothing was begun
+	setStage(&s, contract.StageClaim)
 	require.True(t, s.Admission.Asked)
 	require.True(t, s.Admission.Admitted)
 	require.Equal(t, actRequest, s.decide(noon).Action)
-	require.True(t, s.request().Begun)
+	require.True(t, s.admissionRequest().Begun)
 }
 
-// TestEachStageHasItsStep is the way of a migration that goes well.
-func TestEachStageHasItsStep(t *testing.T) {
+// TestStepOfEachStage: the table has the step of each stage of a migration that succeeds.
+func TestStepOfEachStage(t *testing.T) {
 	want := []struct {
 		phase Phase
 		step  action
@@ -133,9 +135,9 @@ func TestEachStageHasItsStep(t *testing.T) {
 	require.Equal(t, entity.ActFinish, s.decide(noon).Action)
 }
 
-// TestTheSourcesPodEndsByItself, or is deleted when it has not in time. One that failed leaves a pod that nobody waits
-// for.
-func TestTheSourcesPodEndsByItself(t *testing.T) {
+// TestSourcePodEndsByItself: the source's pod ends by itself, or is deleted when it has not ended in time. After a
+// failure the target's pod is deleted at once.
+func TestSourcePodEndsByItself(t *testing.T) {
 	s := seen()
 	for _, change := range stages()[:20] {
 		change(&s)
@@ -150,7 +152,7 @@ func TestTheSourcesPodEndsByItself(t *testing.T) {
 
 	s.Source.Pod.DeletionTimestamp = &noon
 	s.refresh(noon)
-	require.NotEqual(t, actDeletePod, s.decide(noon).Action, "somebody else has deleted it")
+	require.NotEqual(t, actDeletePod, s.decide(noon).Action, "it is being deleted already")
 
 	failed := seen()
 	for _, change := range stages()[:7] {
@@ -164,8 +166,8 @@ func TestTheSourcesPodEndsByItself(t *testing.T) {
 	require.Equal(t, actDeletePod, failed.decide(noon).Action)
 }
 
-// TestCancelledInEachStage: whatever it was at, the guest stays, and nothing is begun any more.
-func TestCancelledInEachStage(t *testing.T) {
+// TestCancelInEachStage: the guest stays, and no further step begins.
+func TestCancelInEachStage(t *testing.T) {
 	begins := []action{actOffer, actCreatePod, actConfigure, actHandOff, actPrepare, actBegin, actRequest}
 	for n := range stages() {
 		s := seen()
@@ -183,20 +185,20 @@ func TestCancelledInEachStage(t *testing.T) {
 			require.NotContains(t, begins, d.Action, "after stage %d", n)
 			switch d.Action {
 			case actMigrate: // what was begun is followed to its end
-				s.opened(actMigrate)
+				s.addOpen(actMigrate)
 			case actAbort:
 				s.AbortSent = true
-				s.closed(actMigrate)
-				s.ended(noon, contract.MigrationOutcome{Result: contract.ResultStayed, Aborted: true})
+				s.removeOpen(actMigrate)
+				s.recordOutcome(noon, contract.MigrationOutcome{Result: contract.ResultStayed, Aborted: true})
 			case actWithdraw:
 				s.Withdrawn = true
 			case actClaim:
-				require.Equal(t, contract.StageStayed, s.stage())
-				given(&s, contract.StageStayed)
+				require.Equal(t, contract.StageStayed, s.stageToRequest())
+				setStage(&s, contract.StageStayed)
 				s.Claim.State = contract.ClaimReleased
 			case actDeletePod:
 				require.Equal(t, "t", d.Object)
-				s.Target.Pod = entity.Gone(s.Target.Pod)
+				s.Target.Pod = entity.AsGone(s.Target.Pod)
 			case actGiveBack:
 				s.Admission.Done = true
 			case actRemoveFinalizer:
@@ -210,7 +212,7 @@ func TestCancelledInEachStage(t *testing.T) {
 	}
 }
 
-func TestFailuresHaveAPauseEach(t *testing.T) {
+func TestEachFailureHasItsBackOff(t *testing.T) {
 	all := append([]func(*State){func(*State) {}}, stages()...)
 	for n := range all {
 		s := seen()
@@ -249,10 +251,10 @@ func TestPhaseTable(t *testing.T) {
 	}
 }
 
-// TestOldNewsChangesNothing: what was said may come twice, late and out of order.
-func TestOldNewsChangesNothing(t *testing.T) {
+// TestRepeatedSignalsChangeNothing: signals may come twice, late and out of order.
+func TestRepeatedSignalsChangeNothing(t *testing.T) {
 	s := seen()
-	given(&s, contract.StageClaim)
+	setStage(&s, contract.StageClaim)
 	s.observeAdmission(contract.AdmissionObservation{Migration: "m", Sequence: 5, Admitted: true})
 	was := s
 	s.observeClaim(contract.ClaimObservation{Migration: "m", Sequence: s.Claim.Sequence, State: contract.ClaimRefused})
@@ -264,7 +266,7 @@ func TestOldNewsChangesNothing(t *testing.T) {
 	require.True(t, entity.Same(was, s))
 }
 
-func TestTimeForTheCopy(t *testing.T) {
+func TestCopyTime(t *testing.T) {
 	s := seen()
 	require.Equal(t, copyLongest, s.copyTime(), "without a limit")
 	s.Settings = &contract.ConfigureMigrationResult{
@@ -272,16 +274,16 @@ func TestTimeForTheCopy(t *testing.T) {
 	s.GuestMemory = 96 << 20
 	require.Equal(t, 150*time.Second+copySlack, s.copyTime(), "rounded up")
 	s.Offer = &contract.MigrationOffer{Memory: 2e9, Disks: []contract.MigrationDisk{{Size: 1}, {Size: 1, Copied: true}}}
-	require.Equal(t, int64(450), s.completion(), "decimal gigabytes, and what is copied of disks")
+	require.Equal(t, int64(450), s.completionSeconds(), "decimal gigabytes, and what is copied of disks")
 	s.Pause = true
-	require.Equal(t, 900*time.Second+copySlack, s.copyTime(), "paused it is given the time once more")
+	require.Equal(t, 900*time.Second+copySlack, s.copyTime(), "a pause doubles the time")
 	s.Settings.Configuration.CompletionPerGiB = 1 << 40
 	require.Equal(t, copyLongest, s.copyTime())
 }
 
-func TestRepairsThatCannotBeMeant(t *testing.T) {
+func TestRepairRefusesInventedState(t *testing.T) {
 	was := seen()
-	given(&was, contract.StageClaim)
+	setStage(&was, contract.StageClaim)
 	for want, change := range map[string]func(*State){
 		"open":    func(s *State) { s.Open = []action{actMigrate} },
 		"proof":   func(s *State) { s.Proof = &contract.MigrationProof{By: "me"} },
@@ -292,11 +294,11 @@ func TestRepairsThatCannotBeMeant(t *testing.T) {
 	} {
 		now := was
 		change(&now)
-		require.ErrorContains(t, sound(&was, &now), want)
+		require.ErrorContains(t, validate(&was, &now), want)
 	}
 	begun, now := was, was
 	begun.Begun = true
-	require.ErrorContains(t, sound(&begun, &now), "begun")
+	require.ErrorContains(t, validate(&begun, &now), "begun")
 	now.MoveUnknown, now.Stale, now.Failure = "a person wants to know", true, nil
-	require.NoError(t, sound(&was, &now))
+	require.NoError(t, validate(&was, &now))
 }

@@ -17,12 +17,12 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// rig is everything that a migration's entity meets, played: its object, its instance, the cluster's limits, the pods
-// and both nodes. All is called by one letter.
+// rig plays everything around a migration's entity: its object, its instance, the migration queue, the pods and both
+// nodes. Names have one letter.
 type rig struct {
 	t   *testing.T
 	env *testsuite.TestWorkflowEnvironment
@@ -40,9 +40,9 @@ type rig struct {
 	state    *contract.MigrationState // of the instance
 	claims   []contract.MigrationClaim
 	sequence int64
-	// answer is what the instance says to a claim; nil: nothing.
+	// answer returns the instance's answer to a request; nil: none.
 	answer func(contract.MigrationClaim) *contract.ClaimObservation
-	// noVMI says that the instance has no workflow.
+	// noVMI is set when the instance has no workflow.
 	noVMI bool
 
 	requests []contract.AdmissionRequest
@@ -65,7 +65,7 @@ type rig struct {
 	aborted bool
 	// fail is asked before each activity.
 	fail func(activity string) error
-	// source and target are what the nodes say when they are asked; nil: the node does not answer.
+	// source and target are the nodes' reports; nil: the node does not answer.
 	source, target *contract.MigrationTruth
 	finished       []contract.FinishTargetInput
 	refuse         string // of WithdrawTarget
@@ -101,7 +101,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// renew begins another run.
+// renew starts another run.
 func (r *rig) renew() {
 	r.env = environment.New(func(s *testsuite.WorkflowTestSuite) {
 		s.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
@@ -111,7 +111,7 @@ func (r *rig) renew() {
 		Return(r.signalled)
 }
 
-// agree is an instance that agrees to everything.
+// agree answers as an instance that agrees to everything.
 func (r *rig) agree(c contract.MigrationClaim) *contract.ClaimObservation {
 	o := &contract.ClaimObservation{State: contract.ClaimGiven, Stage: c.Stage}
 	if c.Stage == contract.StageMoved || c.Stage == contract.StageStayed {
@@ -137,7 +137,7 @@ func (r *rig) signalled(_, id, _, signal string, arg any) error {
 			r.state = c.State
 		}
 		if o := r.answer(c); o != nil {
-			r.say(o)
+			r.sendAnswer(o)
 		}
 	case contract.AdmissionRequest:
 		require.Equal(r.t, contract.AdmissionID, id)
@@ -155,8 +155,8 @@ func (r *rig) signalled(_, id, _, signal string, arg any) error {
 	return nil
 }
 
-// say has the instance say something, with what it always says.
-func (r *rig) say(o *contract.ClaimObservation) {
+// sendAnswer sends an answer of the instance, with the fields that each one has.
+func (r *rig) sendAnswer(o *contract.ClaimObservation) {
 	r.sequence++
 	o.Migration, o.VMIUID, o.Sequence, o.Phase = "m", "i", r.sequence, r.vmi.Phase
 	o.SourcePod, o.SourceNode, o.GuestMemory = contract.Object{Name: "pod-s", UID: "s"}, "n1", 1<<30
@@ -165,7 +165,7 @@ func (r *rig) say(o *contract.ClaimObservation) {
 
 func (r *rig) after(d time.Duration, f func()) { r.env.RegisterDelayedCallback(f, d) }
 
-// at does something to the world at a time after the beginning.
+// at changes the surroundings at a time after the start.
 func (r *rig) at(d time.Duration, f func()) {
 	r.after(d, func() {
 		r.mu.Lock()
@@ -179,7 +179,7 @@ func (r *rig) next() string {
 	return strconv.Itoa(r.version)
 }
 
-// observe tells the entity of its object as it is now.
+// observe sends the object as it is now.
 func (r *rig) observe() {
 	r.vmim.ResourceVersion = r.next()
 	o := r.vmim
@@ -199,7 +199,7 @@ func (r *rig) cancel() {
 	}
 }
 
-// pod changes a pod, and tells the entity of it as crdwatch does: of those that a migration was made for.
+// pod changes a pod, and sends its observation if it is one that crdwatch sends: made for a migration.
 func (r *rig) pod(uid string, change func(*contract.PodObservation)) {
 	p := r.pods[uid]
 	if p == nil {
@@ -234,7 +234,7 @@ func (r *rig) makeTarget(running bool) {
 	}
 }
 
-// called notes a call, and says whether it fails.
+// called records a call, and returns its failure.
 func (r *rig) called(name string) error {
 	r.calls = append(r.calls, name)
 	if r.fail == nil {
@@ -253,8 +253,8 @@ func (r *rig) count(name string) int {
 	return n
 }
 
-// play registers an activity.
-func play[In, Out any](r *rig, name string, f func(context.Context, In) (Out, error)) {
+// registerActivity registers an activity.
+func registerActivity[In, Out any](r *rig, name string, f func(context.Context, In) (Out, error)) {
 	r.env.RegisterActivityWithOptions(func(ctx context.Context, in In) (Out, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -267,15 +267,15 @@ func play[In, Out any](r *rig, name string, f func(context.Context, In) (Out, er
 }
 
 func (r *rig) register() {
-	play(r, contract.ActivityReadMigration, r.readMigration)
-	play(r, contract.ActivityPatchMigration, r.patchMigration)
-	play(r, contract.ActivityCreateTargetPod, r.createTargetPod)
-	play(r, contract.ActivityDeleteMigrationPod, r.deletePod)
-	play(r, contract.ActivityRemovePodFinalizer, r.removePodFinalizer)
-	play(r, contract.ActivityMigrateDomain, r.migrate)
-	play(r, contract.ActivityAbortMigration, r.abort)
-	play(r, contract.ActivityInspectMigration, r.inspect)
-	play(r, contract.ActivityDeleteMigration, func(
+	registerActivity(r, contract.ActivityReadMigration, r.readMigration)
+	registerActivity(r, contract.ActivityPatchMigration, r.patchMigration)
+	registerActivity(r, contract.ActivityCreateTargetPod, r.createTargetPod)
+	registerActivity(r, contract.ActivityDeleteMigrationPod, r.deletePod)
+	registerActivity(r, contract.ActivityRemovePodFinalizer, r.removePodFinalizer)
+	registerActivity(r, contract.ActivityMigrateDomain, r.migrate)
+	registerActivity(r, contract.ActivityAbortMigration, r.abort)
+	registerActivity(r, contract.ActivityInspectMigration, r.inspect)
+	registerActivity(r, contract.ActivityDeleteMigration, func(
 		context.Context, contract.DeleteMigrationInput,
 	) (contract.DeleteMigrationResult, error) {
 		if r.vmi != nil {
@@ -284,35 +284,37 @@ func (r *rig) register() {
 		r.cancel()
 		return contract.DeleteMigrationResult{}, nil
 	})
-	play(r, contract.ActivityConfigureMigration,
+	registerActivity(r, contract.ActivityConfigureMigration,
 		func(context.Context, contract.ConfigureMigrationInput) (contract.ConfigureMigrationResult, error) {
 			return contract.ConfigureMigrationResult{Policy: "fast", Configuration: r.configuration}, nil
 		})
-	play(r, contract.ActivityOfferMigration,
+	registerActivity(r, contract.ActivityOfferMigration,
 		func(_ context.Context, in contract.OfferMigrationInput) (contract.MigrationOffer, error) {
 			require.Equal(r.t, "s", in.Pod.UID)
 			return contract.MigrationOffer{Fingerprint: "f", Memory: 1 << 30,
 				Disks: []contract.MigrationDisk{{Name: "d", Size: 5e9, Copied: true}, {Name: "e", Size: 7e9}}}, nil
 		})
-	play(r, contract.ActivityPrepareTarget,
+	registerActivity(r, contract.ActivityPrepareTarget,
 		func(_ context.Context, in contract.PrepareTargetInput) (contract.PreparedTarget, error) {
 			require.Equal(r.t, "t", in.Pod.UID)
 			require.NotEmpty(r.t, in.Offer.Fingerprint)
 			return contract.PreparedTarget{Address: "10.0.0.2:8188", Fingerprint: "g", Network: "Pod"}, nil
 		})
-	play(r, contract.ActivityAdjustMigration, func(_ context.Context, in contract.AdjustMigrationInput) (any, error) {
+	registerActivity(r, contract.ActivityAdjustMigration, func(
+		_ context.Context, in contract.AdjustMigrationInput,
+	) (any, error) {
 		require.True(r.t, in.Pause)
 		r.adjusted++
 		return nil, nil
 	})
-	play(r, contract.ActivityFinishTarget,
+	registerActivity(r, contract.ActivityFinishTarget,
 		func(_ context.Context, in contract.FinishTargetInput) (contract.FinishTargetResult, error) {
-			require.NotEmpty(r.t, in.Proof.By, "nothing goes on without proof")
+			require.NotEmpty(r.t, in.Proof.By, "a target resumes only with proof")
 			r.finished = append(r.finished, in)
 			return contract.FinishTargetResult{Domain: contract.DomainObservation{PodUID: "t",
 				State: contract.DomainRunning}}, nil
 		})
-	play(r, contract.ActivityWithdrawTarget,
+	registerActivity(r, contract.ActivityWithdrawTarget,
 		func(_ context.Context, in contract.WithdrawTargetInput) (contract.WithdrawTargetResult, error) {
 			require.Equal(r.t, "t", in.Pod.UID)
 			if r.refuse == "" {
@@ -524,20 +526,20 @@ func (r *rig) again(carried []byte) {
 	require.NoError(r.t, r.env.GetWorkflowError(), "calls: %v", r.calls)
 }
 
-// succeeded checks that the guest has moved, and that nothing of its source is left.
-func (r *rig) succeeded() {
+// checkMoved checks that the guest has moved, and that nothing of its source is left.
+func (r *rig) checkMoved() {
 	r.t.Helper()
 	require.Equal(r.t, contract.MigrationSucceeded, r.status.Phase, "calls: %v", r.calls)
 	require.Equal(r.t, "n2", r.vmi.NodeName)
 	require.Nil(r.t, r.pods["s"])
 	require.NotNil(r.t, r.pods["t"])
 	require.Nil(r.t, r.pods["t"].DeletionTimestamp)
-	r.over()
+	r.checkOver()
 	require.Equal(r.t, contract.StageMoved, r.claims[len(r.claims)-1].Stage)
 }
 
-// failed checks that the guest has stayed, why, and that nothing of its target is left.
-func (r *rig) failed(why string) {
+// checkStayed checks that the guest has stayed, why, and that nothing of its target is left.
+func (r *rig) checkStayed(why string) {
 	r.t.Helper()
 	require.Equal(r.t, contract.MigrationFailed, r.status.Phase, "calls: %v", r.calls)
 	require.Contains(r.t, r.events, "Warning FailedMigration "+why)
@@ -545,17 +547,17 @@ func (r *rig) failed(why string) {
 	if p := r.pods["s"]; p != nil {
 		require.Nil(r.t, p.DeletionTimestamp)
 	}
-	r.over()
+	r.checkOver()
 	if len(r.claims) > 0 {
 		require.Equal(r.t, contract.StageStayed, r.claims[len(r.claims)-1].Stage)
 	}
 }
 
-func (r *rig) over() {
+func (r *rig) checkOver() {
 	r.t.Helper()
 	require.Empty(r.t, r.vmim.Finalizers)
 	if len(r.requests) > 0 {
-		require.True(r.t, r.requests[len(r.requests)-1].Done, "its place is given back")
+		require.True(r.t, r.requests[len(r.requests)-1].Done, "its admission is returned")
 	}
 	require.Nil(r.t, r.copying)
 }

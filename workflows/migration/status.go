@@ -1,17 +1,18 @@
 package migration
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// refresh brings what is derived up to what is known. It runs before each decision and is as deterministic as one.
+// refresh derives what follows from the observations. It runs before each decision and is as deterministic.
 func (s *State) refresh(now time.Time) {
 	if s.VMIM == nil {
 		if s.Target.Pod != nil && s.LookAt.IsZero() {
@@ -28,9 +29,12 @@ func (s *State) refresh(now time.Time) {
 	if !s.Stale {
 		s.refreshResult(now)
 		s.advance(now)
+		if s.Result == ResultNone {
+			s.refreshAdmission(now)
+		}
 	}
 	s.refreshConditions(now)
-	s.track(now)
+	s.recordOperation(now)
 	switch {
 	case !s.differs():
 		s.SettleBy = time.Time{}
@@ -39,22 +43,22 @@ func (s *State) refresh(now time.Time) {
 	}
 }
 
-// refreshResult finds out what has ended it.
+// refreshResult derives the cause and the result.
 func (s *State) refreshResult(now time.Time) {
 	if s.Result == ResultNone && s.Cause == "" {
-		s.Cause = s.cause(now)
+		s.Cause = s.causeToStop(now)
 	}
-	if s.Result == ResultNone && s.sourceLeft() {
+	if s.Result == ResultNone && s.hasSourceLeft() {
 		s.refreshLeft(now)
 	}
 	switch {
 	case s.Result != ResultNone:
 	case s.MoveUnknown != "" && (s.VMIGone || contract.VMIObservation{Phase: s.Claim.Phase}.Ended()):
-		s.fails(wordVMIEnded) // its own entity has found out how the guest ended
-	case s.Proof != nil && s.Target.ended() && !s.open(actFinish):
-		s.unknown(now, "the target ended before the guest went on there") // nobody there could answer
+		s.failWith(wordVMIEnded) // the instance's own entity knows how the guest ended
+	case s.Proof != nil && s.Target.hasEnded() && !s.isOpen(actFinish):
+		s.markMoveUnknown(now, "the target ended before the guest resumed there") // no launcher there could answer
 	case s.Cause != "" && !s.Begun && s.MoveUnknown == "" && s.Proof == nil:
-		s.stays("")
+		s.recordStayed("")
 	}
 	if s.Result == ResultNone {
 		return
@@ -80,19 +84,26 @@ func (s *State) refreshConditions(now time.Time) {
 	}
 	show(ConditionQuota, s.Quota != "" && open, "True", "", s.Quota)
 	p := s.Admission
-	show(ConditionQueued, open && s.given() && !p.Admitted && p.Position > 0 && s.Quota == "", "True", "Limits",
+	show(ConditionQueued, open && s.isGranted() && !p.Admitted && p.Position > 0 && s.Quota == "", "True", "Limits",
 		p.Why+"; "+ahead(p.Position))
+	if waits := open && s.isUnscheduled() && s.HasChange(contract.ChangeAfterFirst); waits {
+		c := s.Target.Pod.Unschedulable
+		show(ConditionPodScheduled, waits, "False", cmp.Or(c.Reason, "Unschedulable"),
+			"pod "+s.Target.podName()+" has no node: "+c.Message)
+	} else {
+		show(ConditionPodScheduled, waits, "", "", "")
+	}
 	if s.Settings != nil && s.Settings.Configuration.PostCopy {
 		show(ConditionPostCopy, true, "False", "Unsupported", postCopyUnsupported(s.Settings.Configuration))
 	}
-	waits := open && s.MoveUnknown != "" && s.Look.Verdict == VerdictWait
+	waits := open && s.MoveUnknown != "" && s.Inspection.Verdict == VerdictWait
 	show(contract.ConditionNodeLost, waits, "True", contract.ReasonNodeUnresponsive, fmt.Sprintf(
 		"node %s does not answer, and nothing proves where the guest is: nothing is done until it does, or its pod has "+
 			"ended", s.silentNode()))
-	twice := open && s.MoveUnknown != "" && s.Look.Verdict == VerdictRunsTwice
+	twice := open && s.MoveUnknown != "" && s.Inspection.Verdict == VerdictRunsTwice
 	show(ConditionOutcomeUnknown, twice, "True", "RunsTwice",
 		fmt.Sprintf("the guest seems to run in pod %s and in pod %s: nothing is touched until a person has ended one",
-			s.Source.name(), s.Target.name()))
+			s.Source.podName(), s.Target.podName()))
 	f := s.Failure
 	trouble := f != nil && f.Step != string(entity.ActWrite) && f.Step != string(actRemoveFinalizer)
 	if trouble {
@@ -100,27 +111,27 @@ func (s *State) refreshConditions(now time.Time) {
 	} else {
 		show(ConditionSynchronized, false, "", "", "")
 	}
-	s.Conditions = s.Show(s.Conditions, now)
+	s.Conditions = s.SetConditions(s.Conditions, now)
 }
 
-// status is what users are to see.
+// status returns the status that users are to see.
 func (s *State) status() contract.MigrationStatus {
 	st := contract.MigrationStatus{Phase: string(s.Phase), PhaseTimes: s.PhaseTimes, Conditions: s.Conditions}
 	switch {
 	case s.Phase.Final():
 		st.State = s.migrationState()
 	case s.Source.Pod != nil:
-		st.State = &contract.MigrationState{SourcePod: s.Source.name()}
+		st.State = &contract.MigrationState{SourcePod: s.Source.podName()}
 	}
 	return st
 }
 
-// migrationState is what the instance's status says of it.
+// migrationState returns the instance's status.migrationState for this migration.
 func (s *State) migrationState() *contract.MigrationState {
 	m := &contract.MigrationState{
 		MigrationUID: s.Object.UID,
-		SourceNode:   s.Source.node(), SourcePod: s.Source.name(),
-		TargetNode: s.Target.node(), TargetPod: s.Target.name(),
+		SourceNode:   s.Source.nodeName(), SourcePod: s.Source.podName(),
+		TargetNode: s.Target.nodeName(), TargetPod: s.Target.podName(),
 		Start: s.Start.Truncate(time.Second),
 	}
 	if s.Settings != nil {
@@ -159,7 +170,7 @@ func (s *State) migrationState() *contract.MigrationState {
 	return m
 }
 
-// address is where the target waits for the guest.
+// address returns where the target listens for the guest.
 func (s *State) address() (host string, port int) {
 	whole := s.Prepared.Address
 	i := strings.LastIndex(whole, ":")
@@ -170,10 +181,10 @@ func (s *State) address() (host string, port int) {
 	return strings.Trim(whole[:i], "[]"), port
 }
 
-// differs says whether the status is worth a write.
+// differs reports whether the status has to be written.
 func (s *State) differs() bool {
 	if s.Phase.Final() && s.Written == nil && s.VMIM.Phase == string(s.Phase) && !s.OutcomeUnknown {
-		return false // written by an earlier run, which knew more
+		return false // an earlier run, which knew more, has written it
 	}
 	if s.OutcomeUnknown {
 		return true
@@ -184,7 +195,7 @@ func (s *State) differs() bool {
 	return !entity.Same(s.status(), *s.Written)
 }
 
-// stats are the copy's measures, when they are to be kept.
+// stats returns the copy's measures that are still to be written; nil: none.
 func (s *State) stats() *contract.MigrationStats {
 	var none contract.MigrationStats
 	if s.Phase != PhaseSucceeded || s.StatsWritten || s.Outcome == nil || s.Outcome.Stats == none {
@@ -193,9 +204,10 @@ func (s *State) stats() *contract.MigrationStats {
 	return &s.Outcome.Stats
 }
 
-// summary is the workflow's result.
+// summary returns the workflow's result.
 func (s *State) summary() contract.MigrationSummary {
-	out := contract.MigrationSummary{Phase: string(s.Phase), SourceNode: s.Source.node(), TargetNode: s.Target.node()}
+	out := contract.MigrationSummary{Phase: string(s.Phase), SourceNode: s.Source.nodeName(),
+		TargetNode: s.Target.nodeName()}
 	if s.Phase == PhaseFailed {
 		out.Reason = s.reason()
 	}
@@ -205,9 +217,9 @@ func (s *State) summary() contract.MigrationSummary {
 	return out
 }
 
-// track notes what the entity is about.
-func (s *State) track(now time.Time) {
-	going := s.Going()
+// recordOperation keeps the operation's record.
+func (s *State) recordOperation(now time.Time) {
+	going := s.OpenRecord()
 	switch {
 	case going == nil && !s.Phase.Final():
 		s.Record(contract.OperationRecord{Operation: contract.OperationMigrate, Actor: s.VMIM.Actor, Since: now,

@@ -1,56 +1,58 @@
 package migration
 
 import (
-	"github.com/virtflow/virtflow/workflows/contract"
+	"slices"
+
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// SourceIs is what is true of a guest at the end that it is to leave.
-type SourceIs string
+// SourceState is the state of the guest at the source.
+type SourceState string
 
-// What is true there. It is never guessed: what does not answer, and has not ended by its kubelet's word, is unknown.
+// States of the source. An end that does not answer, and whose pod has not ended by its kubelet's report, is unknown.
 const (
-	SourceUntouched SourceIs = "runs, and was never asked to move"
-	SourceRuns      SourceIs = "runs"
-	SourceWaits     SourceIs = "paused by a move that has ended"
-	SourceMoves     SourceIs = "is moved, with a session"
-	SourceCut       SourceIs = "is moved, without a session"
-	SourceProof     SourceIs = "off, with proof"
-	SourceOff       SourceIs = "off for another reason"
-	SourceGone      SourceIs = "gone, and nobody knows how it ended"
-	SourceUnknown   SourceIs = "unknown"
+	SourceUntouched   SourceState = "runs, and was never asked to move"
+	SourceRuns        SourceState = "runs"
+	SourcePaused      SourceState = "paused by a move that has ended"
+	SourceMoving      SourceState = "is moved, with a session"
+	SourceSessionLost SourceState = "is moved, without a session"
+	SourceProof       SourceState = "off, with proof"
+	SourceOff         SourceState = "off for another reason"
+	SourceGone        SourceState = "gone, with an unknown end"
+	SourceUnknown     SourceState = "unknown"
 )
 
-// TargetIs is what is true at the end that it is to be moved to.
-type TargetIs string
+// TargetState is the state of the guest at the target.
+type TargetState string
 
-// What is true there.
+// States of the target.
 const (
-	TargetAbsent   TargetIs = "nothing came"
-	TargetIncoming TargetIs = "incoming"
-	TargetHeld     TargetIs = "held"
-	TargetGoesOn   TargetIs = "goes on" // or has gone on there, and ended since
-	TargetOff      TargetIs = "ended"   // and the guest has never gone on there
-	TargetUnknown  TargetIs = "unknown"
+	TargetAbsent   TargetState = "nothing came"
+	TargetIncoming TargetState = "incoming"
+	TargetHeld     TargetState = "held"
+	TargetResumed  TargetState = "resumed" // or was resumed there, and has ended since
+	TargetEnded    TargetState = "ended"   // and the guest was never resumed there
+	TargetUnknown  TargetState = "unknown"
 )
 
-// Sources and Targets are all that there are.
-func Sources() []SourceIs {
-	return []SourceIs{SourceUntouched, SourceRuns, SourceWaits, SourceMoves, SourceCut, SourceProof, SourceOff,
-		SourceGone, SourceUnknown}
+// Sources returns all states of the source.
+func Sources() []SourceState {
+	return []SourceState{SourceUntouched, SourceRuns, SourcePaused, SourceMoving, SourceSessionLost, SourceProof,
+		SourceOff, SourceGone, SourceUnknown}
 }
 
-// Targets are all that there are.
-func Targets() []TargetIs {
-	return []TargetIs{TargetAbsent, TargetIncoming, TargetHeld, TargetGoesOn, TargetOff, TargetUnknown}
+// Targets returns all states of the target.
+func Targets() []TargetState {
+	return []TargetState{TargetAbsent, TargetIncoming, TargetHeld, TargetResumed, TargetEnded, TargetUnknown}
 }
 
-// Verdict is what follows from both.
+// Verdict is the consequence of the states of both ends.
 type Verdict string
 
 // The verdicts.
 const (
-	VerdictNotBegun  Verdict = "not begun: go on with the steps"
+	VerdictNotBegun  Verdict = "not begun: continue with the steps"
 	VerdictStayed    Verdict = "stayed: withdraw the target"
 	VerdictAttach    Verdict = "under way: follow it"
 	VerdictAbort     Verdict = "cut off: abort, and look again"
@@ -63,81 +65,86 @@ const (
 	VerdictRunsTwice Verdict = "it runs at both ends: touch nothing"
 )
 
-// Ruling is one row of the table of verdicts. Rows are tried in order.
-type Ruling struct {
-	Source  []SourceIs
-	Target  []TargetIs
+// VerdictRule is one row of the table of verdicts. The first row that matches applies.
+type VerdictRule struct {
+	Source  []SourceState
+	Target  []TargetState
 	Verdict Verdict
 	Why     string
 }
 
-// Rulings is the table of verdicts. A target goes on only by a grant, and a grant is given only with the source's
-// proof, which is for good.
-func Rulings() []Ruling {
-	here := []SourceIs{SourceUntouched, SourceRuns, SourceWaits}
-	never := []TargetIs{TargetAbsent, TargetOff}
+// VerdictRules returns the table of verdicts. A target resumes the guest only by a grant, and gets one only with the
+// source's proof, which is final.
+func VerdictRules() []VerdictRule {
+	here := []SourceState{SourceUntouched, SourceRuns, SourcePaused}
+	never := []TargetState{TargetAbsent, TargetEnded}
 	any := Targets()
-	return []Ruling{
-		{here, []TargetIs{TargetGoesOn}, VerdictRunsTwice, "a guest that was resumed there has left its source for good"},
-		{[]SourceIs{SourceUntouched}, []TargetIs{TargetAbsent, TargetIncoming, TargetOff, TargetUnknown},
-			VerdictNotBegun, "nobody has asked the source to move it"},
+	return []VerdictRule{
+		{here, []TargetState{TargetResumed}, VerdictRunsTwice,
+			"a guest that was resumed there has left its source for good"},
+		{[]SourceState{SourceUntouched}, []TargetState{TargetAbsent, TargetIncoming, TargetEnded, TargetUnknown},
+			VerdictNotBegun, "the source was never asked to move it"},
 		{here, any, VerdictStayed, "the source has given no proof, so the target was not resumed, and will not be"},
-		{[]SourceIs{SourceMoves}, any, VerdictAttach, "the node workers carry it on, whoever looks"},
-		{[]SourceIs{SourceCut}, []TargetIs{TargetGoesOn}, VerdictAgain, "the source has not heard of its end yet"},
-		{[]SourceIs{SourceCut}, any, VerdictAbort, "nobody carries its streams"},
-		{[]SourceIs{SourceProof}, []TargetIs{TargetHeld}, VerdictFinish, "the guest can never run at the source again"},
-		{[]SourceIs{SourceProof}, []TargetIs{TargetGoesOn}, VerdictMoved, "it goes on at the target"},
-		{[]SourceIs{SourceProof}, []TargetIs{TargetIncoming}, VerdictAgain, "the target has not heard of its end yet"},
-		{[]SourceIs{SourceProof}, never, VerdictLost, "it has left the source, and the target ended before it went on"},
-		{[]SourceIs{SourceProof, SourceOff, SourceGone}, []TargetIs{TargetUnknown}, VerdictWait,
-			"it may go on at the target"},
-		{[]SourceIs{SourceOff, SourceGone, SourceUnknown}, []TargetIs{TargetGoesOn}, VerdictMoved,
+		{[]SourceState{SourceMoving}, any, VerdictAttach, "the node workers carry on by themselves"},
+		{[]SourceState{SourceSessionLost}, []TargetState{TargetResumed},
+			VerdictAgain, "the source does not report its end yet"},
+		{[]SourceState{SourceSessionLost}, any, VerdictAbort, "no session carries its streams"},
+		{[]SourceState{SourceProof}, []TargetState{TargetHeld},
+			VerdictFinish, "the guest can never run at the source again"},
+		{[]SourceState{SourceProof}, []TargetState{TargetResumed}, VerdictMoved, "it was resumed at the target"},
+		{[]SourceState{SourceProof}, []TargetState{TargetIncoming},
+			VerdictAgain, "the target does not report its end yet"},
+		{[]SourceState{SourceProof}, never,
+			VerdictLost, "it has left the source, and the target ended before it resumed"},
+		{[]SourceState{SourceProof, SourceOff, SourceGone}, []TargetState{TargetUnknown}, VerdictWait,
+			"it may run at the target"},
+		{[]SourceState{SourceOff, SourceGone, SourceUnknown}, []TargetState{TargetResumed}, VerdictMoved,
 			"it was resumed, so there was proof"},
-		{[]SourceIs{SourceOff, SourceGone}, any, VerdictEnded, "it ended at the source, and never left it"},
-		{[]SourceIs{SourceUnknown}, never, VerdictStayed, "it is not at the target, and will not be"},
-		{[]SourceIs{SourceUnknown}, any, VerdictWait, "it may run at the source"},
+		{[]SourceState{SourceOff, SourceGone}, any, VerdictEnded, "it ended at the source, and never left it"},
+		{[]SourceState{SourceUnknown}, never, VerdictStayed, "it is not at the target, and will not be"},
+		{[]SourceState{SourceUnknown}, any, VerdictWait, "it may run at the source"},
 	}
 }
 
-// Judge looks up the verdict.
-func Judge(source SourceIs, target TargetIs) Ruling {
-	for _, r := range Rulings() {
-		if contains(r.Source, source) && contains(r.Target, target) {
+// DecideVerdict returns the first row that matches.
+func DecideVerdict(source SourceState, target TargetState) VerdictRule {
+	for _, r := range VerdictRules() {
+		if slices.Contains(r.Source, source) && slices.Contains(r.Target, target) {
 			return r
 		}
 	}
-	return Ruling{Verdict: VerdictWait}
+	return VerdictRule{Verdict: VerdictWait}
 }
 
-// sourceIs reads what a launcher says of itself (nil: it was not asked, or did not answer), and what its pod left.
-func sourceIs(t *contract.MigrationTruth, pod *contract.PodObservation) SourceIs {
+// sourceState derives the source's state from its launcher's report (nil: not asked, or no answer) and its pod.
+func sourceState(t *contract.MigrationTruth, pod *contract.PodObservation) SourceState {
 	switch {
-	case t != nil && t.Outcome != nil && t.Outcome.Proof != nil, left(pod):
+	case t != nil && t.Outcome != nil && t.Outcome.Proof != nil, hasLeft(pod):
 		return SourceProof
 	case t != nil && t.Session && !t.Reached:
-		return SourceMoves
+		return SourceMoving
 	case t == nil || !t.Reached:
 	case t.Domain.State == contract.DomainShutoff && t.Domain.Reason == contract.ReasonMigrated:
 		return SourceProof
 	case t.Domain.State == contract.DomainShutoff || t.Domain.State == contract.DomainCrashed:
 		return SourceOff
 	case t.Session:
-		return SourceMoves
+		return SourceMoving
 	case t.UnderWay:
-		return SourceCut
+		return SourceSessionLost
 	case t.Domain.State == contract.DomainAbsent:
-		return SourceUnknown // it has not said yet how its guest is
+		return SourceUnknown // it has not reported its guest yet
 	case !t.Known:
 		return SourceUntouched
 	case t.Domain.State == contract.DomainPaused && t.Domain.Reason == contract.PausedMigration:
-		return SourceWaits
+		return SourcePaused
 	default:
 		return SourceRuns
 	}
 	switch {
 	case pod == nil:
 		return SourceUnknown
-	case (pod.Gone || pod.Ended()) && termination(pod).Reason == "": // killed, or nobody has seen its end
+	case (pod.Gone || pod.Ended()) && termination(pod).Reason == "": // killed, or its end was not observed
 		return SourceGone
 	case pod.Gone || pod.Ended():
 		return SourceOff
@@ -146,20 +153,20 @@ func sourceIs(t *contract.MigrationTruth, pod *contract.PodObservation) SourceIs
 	}
 }
 
-// targetIs is that for the other end.
-func targetIs(t *contract.MigrationTruth, pod *contract.PodObservation) TargetIs {
+// targetState derives the target's state from its launcher's report (nil: not asked, or no answer) and its pod.
+func targetState(t *contract.MigrationTruth, pod *contract.PodObservation) TargetState {
 	switch {
 	case pod == nil:
-		return TargetOff
+		return TargetEnded
 	case pod.Gone || pod.Ended():
 		if termination(pod).Ran {
-			return TargetGoesOn
+			return TargetResumed
 		}
-		return TargetOff
+		return TargetEnded
 	case t == nil || !t.Reached:
 		return TargetUnknown
 	case t.Resumed || t.Granted:
-		return TargetGoesOn
+		return TargetResumed
 	case t.Held:
 		return TargetHeld
 	case t.UnderWay:
@@ -167,17 +174,17 @@ func targetIs(t *contract.MigrationTruth, pod *contract.PodObservation) TargetIs
 	case !t.Known:
 		return TargetAbsent
 	default:
-		return TargetOff
+		return TargetEnded
 	}
 }
 
-// left says that the source's launcher has left the proof as its last words: they stay with its pod when the node is
-// gone.
-func left(pod *contract.PodObservation) bool {
+// hasLeft reports whether the source's launcher has left the proof as its termination message, which stays with its pod
+// when the node is gone.
+func hasLeft(pod *contract.PodObservation) bool {
 	return pod != nil && pod.ExitCode != nil && termination(pod).Reason == contract.ReasonMigrated
 }
 
-// termination reads a launcher's last words.
+// termination returns a launcher's termination message; one that cannot be read counts as empty.
 func termination(pod *contract.PodObservation) contract.TerminationMessage {
 	var t contract.TerminationMessage
 	if pod.TerminationMessage != "" && entity.Unmarshal([]byte(pod.TerminationMessage), &t) != nil {
@@ -186,25 +193,16 @@ func termination(pod *contract.PodObservation) contract.TerminationMessage {
 	return t
 }
 
-// proof is the source's, by what was seen of it; nil: there is none.
+// proof returns the source's proof, by what was seen of it; nil: there is none.
 func proof(t *contract.MigrationTruth, pod *contract.PodObservation) *contract.MigrationProof {
 	switch {
 	case t != nil && t.Outcome != nil && t.Outcome.Proof != nil:
 		return t.Outcome.Proof
 	case t != nil && t.Domain.State == contract.DomainShutoff && t.Domain.Reason == contract.ReasonMigrated:
 		return &contract.MigrationProof{By: contract.ProofLibvirt}
-	case left(pod):
+	case hasLeft(pod):
 		return &contract.MigrationProof{By: contract.ProofProcess, Paused: termination(pod).Paused}
 	default:
 		return nil
 	}
-}
-
-func contains[T comparable](list []T, x T) bool {
-	for _, y := range list {
-		if x == y {
-			return true
-		}
-	}
-	return false
 }

@@ -5,55 +5,55 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestEveryPairHasAVerdict looks up all that can be true of both ends. What is written here is what was thought through
-// once: a change of the table has to be one here, too.
-func TestEveryPairHasAVerdict(t *testing.T) {
+// TestVerdictOfEveryPair: the test has the whole table of verdicts, written out: a change of the rules has to be one
+// here, too.
+func TestVerdictOfEveryPair(t *testing.T) {
 	const (
 		notBegun, stayed, attach, abort = VerdictNotBegun, VerdictStayed, VerdictAttach, VerdictAbort
 		finish, moved, ended, lost      = VerdictFinish, VerdictMoved, VerdictEnded, VerdictLost
 		again, wait, twice              = VerdictAgain, VerdictWait, VerdictRunsTwice
 	)
-	for source, row := range map[SourceIs][]Verdict{
-		//                absent    incoming  held    goes on ended     unknown
-		SourceUntouched: {notBegun, notBegun, stayed, twice, notBegun, notBegun},
-		SourceRuns:      {stayed, stayed, stayed, twice, stayed, stayed},
-		SourceWaits:     {stayed, stayed, stayed, twice, stayed, stayed},
-		SourceMoves:     {attach, attach, attach, attach, attach, attach},
-		SourceCut:       {abort, abort, abort, again, abort, abort},
-		SourceProof:     {lost, again, finish, moved, lost, wait},
-		SourceOff:       {ended, ended, ended, moved, ended, wait},
-		SourceGone:      {ended, ended, ended, moved, ended, wait},
-		SourceUnknown:   {stayed, wait, wait, moved, stayed, wait},
+	for source, row := range map[SourceState][]Verdict{
+		//                absent    incoming  held    resumed ended     unknown
+		SourceUntouched:   {notBegun, notBegun, stayed, twice, notBegun, notBegun},
+		SourceRuns:        {stayed, stayed, stayed, twice, stayed, stayed},
+		SourcePaused:      {stayed, stayed, stayed, twice, stayed, stayed},
+		SourceMoving:      {attach, attach, attach, attach, attach, attach},
+		SourceSessionLost: {abort, abort, abort, again, abort, abort},
+		SourceProof:       {lost, again, finish, moved, lost, wait},
+		SourceOff:         {ended, ended, ended, moved, ended, wait},
+		SourceGone:        {ended, ended, ended, moved, ended, wait},
+		SourceUnknown:     {stayed, wait, wait, moved, stayed, wait},
 	} {
 		for i, target := range Targets() {
-			r := Judge(source, target)
+			r := DecideVerdict(source, target)
 			require.Equal(t, row[i], r.Verdict, "source %s, target %s", source, target)
 			require.NotEmpty(t, r.Why)
 		}
 	}
 }
 
-// TestNoRowIsUseless: each decides something that no row above it does.
-func TestNoRowIsUseless(t *testing.T) {
+// TestEveryRowDecides: every row decides something that no row above it does.
+func TestEveryRowDecides(t *testing.T) {
 	used := map[string]bool{}
 	for _, source := range Sources() {
 		for _, target := range Targets() {
-			used[Judge(source, target).Why] = true
+			used[DecideVerdict(source, target).Why] = true
 		}
 	}
-	for _, r := range Rulings() {
+	for _, r := range VerdictRules() {
 		require.True(t, used[r.Why], "%s", r.Why)
 	}
 }
 
-// TestATargetGoesOnOnlyWithProof: that is what keeps a guest from running twice.
-func TestATargetGoesOnOnlyWithProof(t *testing.T) {
+// TestTargetResumesOnlyWithProof: that keeps a guest from running twice.
+func TestTargetResumesOnlyWithProof(t *testing.T) {
 	for _, source := range Sources() {
 		for _, target := range Targets() {
-			if Judge(source, target).Verdict == VerdictFinish {
+			if DecideVerdict(source, target).Verdict == VerdictFinish {
 				require.Equal(t, SourceProof, source)
 			}
 		}
@@ -74,7 +74,7 @@ func domain(state contract.DomainState, reason string) contract.DomainObservatio
 	return contract.DomainObservation{State: state, Reason: reason}
 }
 
-func TestWhatIsTrueAtTheSource(t *testing.T) {
+func TestSourceState(t *testing.T) {
 	type truth = contract.MigrationTruth
 	withProof := &contract.MigrationOutcome{Result: contract.ResultSourceOff,
 		Proof: &contract.MigrationProof{By: contract.ProofProcess}}
@@ -89,21 +89,21 @@ func TestWhatIsTrueAtTheSource(t *testing.T) {
 	for name, c := range map[string]struct {
 		truth *truth
 		pod   *contract.PodObservation
-		want  SourceIs
+		want  SourceState
 	}{
 		"runs": {&truth{Reached: true, Known: true, Outcome: stayed, Domain: domain(contract.DomainRunning, "")}, running,
 			SourceRuns},
 		"never asked":      {&truth{Reached: true, Domain: domain(contract.DomainRunning, "")}, running, SourceUntouched},
 		"paused by a user": {&truth{Reached: true, Known: true, Domain: domain(contract.DomainPaused, "")}, running, SourceRuns},
 		"paused by libvirt": {&truth{Reached: true, Known: true,
-			Domain: domain(contract.DomainPaused, contract.PausedMigration)}, running, SourceWaits},
+			Domain: domain(contract.DomainPaused, contract.PausedMigration)}, running, SourcePaused},
 		"moved": {&truth{Reached: true, Known: true, UnderWay: true, Session: true,
-			Domain: domain(contract.DomainRunning, "")}, running, SourceMoves},
+			Domain: domain(contract.DomainRunning, "")}, running, SourceMoving},
 		"about to be moved": {&truth{Reached: true, Session: true, Domain: domain(contract.DomainRunning, "")}, running,
-			SourceMoves},
-		"session alone": {&truth{Session: true}, running, SourceMoves},
+			SourceMoving},
+		"session alone": {&truth{Session: true}, running, SourceMoving},
 		"cut": {&truth{Reached: true, Known: true, UnderWay: true,
-			Domain: domain(contract.DomainPaused, contract.PausedMigration)}, running, SourceCut},
+			Domain: domain(contract.DomainPaused, contract.PausedMigration)}, running, SourceSessionLost},
 		"proof": {&truth{Reached: true, Known: true, Outcome: withProof, Domain: domain(contract.DomainPaused,
 			contract.PausedMigration)}, running, SourceProof},
 		"proof while it is tidied up": {&truth{Reached: true, Known: true, UnderWay: true, Session: true,
@@ -123,33 +123,33 @@ func TestWhatIsTrueAtTheSource(t *testing.T) {
 		"launcher does not answer": {&truth{Why: "no"}, running, SourceUnknown},
 		"no pod known":             {nil, nil, SourceUnknown},
 	} {
-		require.Equal(t, c.want, sourceIs(c.truth, c.pod), name)
+		require.Equal(t, c.want, sourceState(c.truth, c.pod), name)
 		require.Equal(t, c.want == SourceProof, proof(c.truth, c.pod) != nil, name)
 	}
 }
 
-func TestWhatIsTrueAtTheTarget(t *testing.T) {
+func TestTargetState(t *testing.T) {
 	type truth = contract.MigrationTruth
 	running := &contract.PodObservation{UID: "t", Phase: "Running"}
 	for name, c := range map[string]struct {
 		truth *truth
 		pod   *contract.PodObservation
-		want  TargetIs
+		want  TargetState
 	}{
 		"idle":              {&truth{Reached: true}, running, TargetAbsent},
 		"incoming":          {&truth{Reached: true, Known: true, UnderWay: true}, running, TargetIncoming},
 		"held":              {&truth{Reached: true, Known: true, Held: true}, running, TargetHeld},
-		"granted":           {&truth{Reached: true, Known: true, Granted: true}, running, TargetGoesOn},
-		"resumed":           {&truth{Reached: true, Known: true, Granted: true, Resumed: true}, running, TargetGoesOn},
-		"withdrawn":         {&truth{Reached: true, Known: true}, running, TargetOff},
-		"ended":             {nil, ranOut(contract.ReasonNotReceived, false), TargetOff},
-		"ran, and ended":    {nil, ranOut(contract.ReasonShutdown, true), TargetGoesOn},
-		"gone":              {nil, &contract.PodObservation{UID: "t", Gone: true}, TargetOff},
-		"never had a pod":   {nil, nil, TargetOff},
+		"granted":           {&truth{Reached: true, Known: true, Granted: true}, running, TargetResumed},
+		"resumed":           {&truth{Reached: true, Known: true, Granted: true, Resumed: true}, running, TargetResumed},
+		"withdrawn":         {&truth{Reached: true, Known: true}, running, TargetEnded},
+		"ended":             {nil, ranOut(contract.ReasonNotReceived, false), TargetEnded},
+		"ran, and ended":    {nil, ranOut(contract.ReasonShutdown, true), TargetResumed},
+		"gone":              {nil, &contract.PodObservation{UID: "t", Gone: true}, TargetEnded},
+		"never had a pod":   {nil, nil, TargetEnded},
 		"node away":         {nil, running, TargetUnknown},
 		"no answer":         {&truth{}, running, TargetUnknown},
-		"deleted, unplaced": {nil, &contract.PodObservation{UID: "t", DeletionTimestamp: &noon}, TargetOff},
+		"deleted, unplaced": {nil, &contract.PodObservation{UID: "t", DeletionTimestamp: &noon}, TargetEnded},
 	} {
-		require.Equal(t, c.want, targetIs(c.truth, c.pod), name)
+		require.Equal(t, c.want, targetState(c.truth, c.pod), name)
 	}
 }

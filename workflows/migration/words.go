@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Why a migration has failed, in KubeVirt's words where it has some: the message of the event FailedMigration.
@@ -18,7 +18,7 @@ const (
 	wordInProgress    = "VMI is not eligible for migration because another migration job is in progress."
 	wordUnschedulable = "Migration target pod was unschedulable for too long: unschedulable pod timeout period exceeded"
 	wordPending       = "Migration target pod was pending for too long: pending pod timeout period exceeded"
-	// KubeVirt has no words for those below.
+	// KubeVirt has no message for the cases below.
 	wordNoAnswer   = "Migration failed because the instance did not answer in time"
 	wordNoPod      = "Migration failed because the target's pod could not be created: "
 	wordNoSettings = "Migration failed because its settings could not be read: "
@@ -30,7 +30,7 @@ const (
 	wordEnded      = "Migration failed because the guest has ended"
 )
 
-// What the instance's status says.
+// Reason of an aborted migration in the instance's status.
 const (
 	wordAborted = "Live migration has been aborted"
 )
@@ -40,12 +40,13 @@ const (
 	ConditionAbortRequested = "migrationAbortRequested"
 	ConditionQuota          = "migrationRejectedByResourceQuota"
 	ConditionQueued         = "virtflow.io/Queued"
+	ConditionPodScheduled   = "PodScheduled" // of the target's pod, while it is False
 	ConditionPostCopy       = "virtflow.io/PostCopy"
 	ConditionOutcomeUnknown = "virtflow.io/OutcomeUnknown"
 	ConditionSynchronized   = "Synchronized"
 )
 
-// postCopyUnsupported says why a migration that is allowed post-copy goes on without it, and what is done instead.
+// postCopyUnsupported returns why a migration that is allowed post-copy proceeds without it, and what is done instead.
 func postCopyUnsupported(c contract.MigrationConfiguration) string {
 	instead := "it is aborted"
 	if c.Disruption {
@@ -55,8 +56,8 @@ func postCopyUnsupported(c contract.MigrationConfiguration) string {
 		"so the guest could run at both ends. When the migration's time is over, " + instead + " instead"
 }
 
-// ahead says how far ahead in the queue a migration is. The position itself changes for all that wait whenever one of
-// them is admitted, which would be a write for each. So its status has it by powers of ten: whoever waits behind a
+// ahead returns how far ahead in the queue a migration is. The position itself changes for all that wait whenever one
+// of them is admitted, which would be a write for each. So the status has it by powers of ten: a migration behind a
 // thousand others costs four writes until it is admitted.
 func ahead(position int) string {
 	if position <= 1 {
@@ -73,7 +74,7 @@ func event(kind, reason, message string) contract.Event {
 	return contract.Event{Type: kind, Reason: reason, Message: message}
 }
 
-// events are those of the migration that its state calls for and that were not recorded yet.
+// events returns the migration's events that its state calls for and that were not recorded yet.
 func (s *State) events() []contract.Event {
 	var events []contract.Event
 	add := func(kind, reason, message string) { events = append(events, event(kind, reason, message)) }
@@ -97,7 +98,7 @@ func (s *State) events() []contract.Event {
 	return s.Announced.Missing(events...)
 }
 
-// failure is why it has failed.
+// failure returns why it has failed.
 func (s *State) failure() string {
 	if s.Cause != "" {
 		return s.Cause
@@ -105,11 +106,11 @@ func (s *State) failure() string {
 	return wordFailed
 }
 
-// instanceEvents are those of the instance that go with what is claimed.
+// instanceEvents returns the instance's events that go with the requested stage.
 func (s *State) instanceEvents(now time.Time) []contract.Event {
 	var events []contract.Event
 	add := func(kind, reason, message string) { events = append(events, event(kind, reason, message)) }
-	switch s.stage() {
+	switch s.stageToRequest() {
 	case contract.StageClaim:
 		if now.Before(s.NotBefore) {
 			add("Warning", "MigrationBackoff", fmt.Sprintf("backoff migrating vmi %s/%s", s.VMI.Namespace, s.VMI.Name))
@@ -124,9 +125,9 @@ func (s *State) instanceEvents(now time.Time) []contract.Event {
 		add("Normal", "Migrating", "VirtualMachineInstance is migrating.")
 	case contract.StageMoved:
 		add("Normal", "Migrated",
-			fmt.Sprintf("The VirtualMachineInstance migrated to node %s.", s.Target.node()))
+			fmt.Sprintf("The VirtualMachineInstance migrated to node %s.", s.Target.nodeName()))
 	case contract.StageStayed:
-		if !s.handedOff() {
+		if !s.isHandedOff() {
 			break
 		}
 		if s.AbortSent {
@@ -139,7 +140,7 @@ func (s *State) instanceEvents(now time.Time) []contract.Event {
 	return events
 }
 
-// reason is why it has failed, as the instance's status says it.
+// reason returns why it has failed, for the instance's status.
 func (s *State) reason() string {
 	switch {
 	case s.Outcome != nil && s.Outcome.Aborted && s.Cause != "" && s.AbortSent:

@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestWords is all that users may read of a migration: clients look for KubeVirt's words.
-func TestWords(t *testing.T) {
+// TestEventsAndReasons: users may read these texts, and clients look for KubeVirt's words in them.
+func TestEventsAndReasons(t *testing.T) {
 	s := seen()
 	for _, change := range stages()[:15] {
 		change(&s)
@@ -28,20 +28,20 @@ func TestWords(t *testing.T) {
 	write("instance", early.instanceEvents(noon)...)
 	write("instance", s.instanceEvents(noon)...)
 	moved := s
-	moved.ended(noon, contract.MigrationOutcome{Result: contract.ResultMoved})
+	moved.recordOutcome(noon, contract.MigrationOutcome{Result: contract.ResultMoved})
 	write("instance", moved.instanceEvents(noon)...)
-	given(&moved, contract.StageMoved)
+	setStage(&moved, contract.StageMoved)
 	moved.Claim.State = contract.ClaimReleased
 	moved.refresh(noon)
 	stayed := s
 	stayed.Target.Pod = nil
-	stayed.ended(noon, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "stream cut"})
+	stayed.recordOutcome(noon, contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "stream cut"})
 	stayed.refresh(noon)
 	write("instance", stayed.instanceEvents(noon)...)
 	aborted := s
 	aborted.Target.Pod = nil
 	aborted.Cause, aborted.AbortSent = wordCanceled, true
-	aborted.ended(noon, contract.MigrationOutcome{Result: contract.ResultStayed, Aborted: true})
+	aborted.recordOutcome(noon, contract.MigrationOutcome{Result: contract.ResultStayed, Aborted: true})
 	aborted.refresh(noon)
 	write("instance", aborted.instanceEvents(noon)...)
 	write("migration", moved.events()...)
@@ -97,7 +97,7 @@ condition: virtflow.io/PostCopy
 `, b.String())
 }
 
-func TestHowFarAhead(t *testing.T) {
+func TestAhead(t *testing.T) {
 	for position, want := range map[int]string{
 		1: "it is next", 2: "it is among the next 10", 10: "it is among the next 10", 11: "it is among the next 100",
 		100: "it is among the next 100", 101: "it is among the next 1000",

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -19,7 +19,7 @@ type migration struct {
 	loop  *entity.Loop
 }
 
-// Workflow is a migration's entity. It ends when the migration has, and nothing of it is left but the object.
+// Workflow runs a migration's entity. It ends when the migration has, and only the object itself is left.
 func Workflow(ctx workflow.Context, in contract.EntityInput) (contract.MigrationSummary, error) {
 	var none contract.MigrationSummary
 	e := &migration{state: State{Object: contract.Object{Namespace: in.Namespace, Name: in.Name}}}
@@ -31,6 +31,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) (contract.Migration
 		return none, err
 	}
 	e.loop = entity.NewLoop(ctx, e)
+	e.state.Logic = e.loop.Logic()
 	entity.OnSignal(e.loop, contract.SignalObserveMigration, func(o contract.MigrationObservation) {
 		e.state.observeMigration(o, workflow.Now(ctx))
 	})
@@ -53,10 +54,10 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) (contract.Migration
 	return e.state.summary(), nil
 }
 
-// State answers the state query.
+// State returns the state, for the query.
 func (e *migration) State() any { return e.state }
 
-// Busy says that a node's worker is at work.
+// Busy reports whether a step runs on a node.
 func (e *migration) Busy() bool { return len(e.state.Open) > 0 }
 
 // Refresh brings what is derived from observations up to date.
@@ -67,7 +68,7 @@ func (e *migration) Plan(now time.Time) entity.Plan {
 	return e.state.decide(now).Plan(e.state.Failure, e.act)
 }
 
-// Details are what the Temporal UI shows first.
+// Details returns what the Temporal UI shows first.
 func (e *migration) Details(p entity.Plan) string {
 	s := &e.state
 	if s.VMIM == nil {
@@ -81,10 +82,10 @@ func (e *migration) Details(p entity.Plan) string {
 	}
 	fmt.Fprintf(&b, "**VirtualMachineInstanceMigration %s/%s of instance %s is %s**", s.Object.Namespace, s.Object.Name,
 		s.VMI.Name, phase)
-	if s.Source.node() != "" {
-		fmt.Fprintf(&b, "\n\nFrom %s", s.Source.node())
-		if s.Target.node() != "" {
-			fmt.Fprintf(&b, " to %s", s.Target.node())
+	if s.Source.nodeName() != "" {
+		fmt.Fprintf(&b, "\n\nFrom %s", s.Source.nodeName())
+		if s.Target.nodeName() != "" {
+			fmt.Fprintf(&b, " to %s", s.Target.nodeName())
 		}
 		b.WriteString(".")
 	}
@@ -102,20 +103,18 @@ func (e *migration) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\nIt failed: %s.", strings.TrimRight(s.reason(), ". "))
 	}
 	if o := s.Outcome; s.Phase == PhaseSucceeded && o != nil && o.Stats.TotalMs > 0 {
-		fmt.Fprintf(&b, "\n\nIt took %d ms, for %d ms of which the guest stood still.", o.Stats.TotalMs,
+		fmt.Fprintf(&b, "\n\nIt took %d ms, of which the guest was paused for %d ms.", o.Stats.TotalMs,
 			o.Stats.DowntimeMs)
 	}
-	if p.Waiting != "" && !p.Finish {
-		fmt.Fprintf(&b, "\n\nWaiting for %s.", strings.TrimRight(p.Waiting, ". "))
-	}
+	b.WriteString(p.WaitText())
 	if s.Failure != nil {
 		b.WriteString("\n\n" + s.Failure.Text(true))
 	}
 	return b.String()
 }
 
-// describe keeps the search attributes current.
-func (e *migration) describe(ctx workflow.Context) {
+// setSearchAttributes keeps the search attributes current.
+func (e *migration) setSearchAttributes(ctx workflow.Context) {
 	s := &e.state
 	if s.VMIM == nil {
 		return
@@ -124,12 +123,12 @@ func (e *migration) describe(ctx workflow.Context) {
 	if s.Phase.Final() {
 		op = contract.OperationNone
 	}
-	actor := s.Behind(s.deleting(), s.VMIM.DeletionTimestamp, s.VMIM.Actor)
-	e.loop.Describe(ctx, []entity.Attribute{
+	actor := s.RequestedBy(s.isDeleting(), s.VMIM.DeletionTimestamp, s.VMIM.Actor)
+	e.loop.SetSearchAttributes(ctx, []entity.Attribute{
 		{Name: contract.SearchUID, Value: s.Object.UID},
 		{Name: contract.SearchPhase, Value: string(s.Phase)},
 		{Name: contract.SearchOperation, Value: string(op), Along: true},
-		{Name: contract.SearchNode, Value: s.Source.node(), Along: true},
+		{Name: contract.SearchNode, Value: s.Source.nodeName(), Along: true},
 		{Name: contract.SearchActor, Value: actor},
 	})
 }

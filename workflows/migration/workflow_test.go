@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-func TestAGuestIsMoved(t *testing.T) {
+func TestMovesGuest(t *testing.T) {
 	r := newRig(t)
 	r.vmim.Connections = 4
 	r.at(5500*time.Millisecond, func() {
@@ -18,7 +18,7 @@ func TestAGuestIsMoved(t *testing.T) {
 		require.Equal(t, "pod-s", r.status.State.SourcePod)
 	})
 	r.run()
-	r.succeeded()
+	r.checkMoved()
 	require.Equal(t, []contract.MigrationStage{contract.StageClaim, contract.StageHandOff, contract.StageCopying,
 		contract.StageMoved}, r.stages())
 	require.Equal(t, []string{"Pending", "Scheduling", "Scheduled", "PreparingTarget", "TargetReady", "Running",
@@ -52,8 +52,8 @@ func TestAGuestIsMoved(t *testing.T) {
 	}
 }
 
-// TestDetailsSayHowFarTheCopyIs, by the instance's word, and no more when it has ended.
-func TestDetailsSayHowFarTheCopyIs(t *testing.T) {
+// TestDetailsShowProgress: the details show the progress that the instance reported, until the copy has ended.
+func TestDetailsShowProgress(t *testing.T) {
 	s := seen()
 	all := stages()
 	for _, change := range all[:17] {
@@ -61,18 +61,18 @@ func TestDetailsSayHowFarTheCopyIs(t *testing.T) {
 		s.refresh(noon)
 	}
 	require.Equal(t, PhaseRunning, s.Phase)
-	tell := func(of string, remaining int64) {
+	report := func(of string, remaining int64) {
 		s.observeClaim(contract.ClaimObservation{Migration: "m", VMIUID: "i", Sequence: s.Claim.Sequence + 1,
 			Stage: contract.StageCopying, State: contract.ClaimGiven, Phase: "Running",
 			Progress: contract.MigrationProgress{UID: of, Total: 4 << 30, Remaining: remaining}})
 	}
 	details := func() string { return (&migration{state: s}).Details(entity.Plan{}) }
 	require.NotContains(t, details(), "copied")
-	tell("other", 1<<30)
+	report("other", 1<<30)
 	require.NotContains(t, details(), "copied")
-	tell("m", 3<<30)
+	report("m", 3<<30)
 	require.Contains(t, details(), "25 % of 4.0 GiB copied, 3.0 GiB remaining")
-	tell("m", 1<<30)
+	report("m", 1<<30)
 	require.Contains(t, details(), "75 % of 4.0 GiB copied")
 	for _, change := range all[17:19] {
 		change(&s)

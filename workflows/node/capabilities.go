@@ -7,10 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// Prefixes of the labels that say what a node's host offers, as KubeVirt names them.
+// Prefixes of the labels with what a node's host offers, as KubeVirt names them.
 const (
 	cpuModelPrefix          = "cpu-model.node.kubevirt.io/"
 	cpuModelMigrationPrefix = "cpu-model-migration.node.kubevirt.io/"
@@ -23,11 +23,9 @@ const (
 	obsoleteHostModel       = "node-labeller.kubevirt.io/obsolete-host-model"
 )
 
-// maxCapabilities bounds each list; QEMU knows some 90 machine types and CPU models, and 200 features.
-const maxCapabilities = 512
-
-// obsolete says that KubeVirt takes a CPU model for too old to offer it; the list is its own, and so is the suffix.
-func obsolete(model string) bool {
+// isObsolete reports whether KubeVirt considers a CPU model too old to offer; the list is its own, and so is the
+// suffix.
+func isObsolete(model string) bool {
 	return slices.Contains([]string{
 		"486", "pentium", "pentium2", "pentium3", "pentiumpro", "coreduo", "n270", "core2duo", "Conroe", "athlon",
 		"phenom",
@@ -35,27 +33,27 @@ func obsolete(model string) bool {
 	}, strings.TrimSuffix(model, "-v1"))
 }
 
-// labelName says whether something can be the name in a label's key, or its value.
-func labelName(s string) bool { return s != "" && len(validation.IsValidLabelValue(s)) == 0 }
+// isLabelName reports whether a text can be the name in a label's key, or a label's value.
+func isLabelName(s string) bool { return s != "" && len(validation.IsValidLabelValue(s)) == 0 }
 
-// CapabilityLabels are the labels that say what a host offers guests. What cannot be part of a label is left out.
+// CapabilityLabels returns the labels with what a host offers guests, without those that are not valid labels.
 func CapabilityLabels(c contract.HostCapabilities) map[string]string {
 	out := map[string]string{}
 	add := func(prefix string, names ...string) {
-		for _, name := range names[:min(len(names), maxCapabilities)] {
-			if labelName(name) {
+		for _, name := range names[:min(len(names), contract.MostCapabilities)] {
+			if isLabelName(name) {
 				out[prefix+name] = "true"
 			}
 		}
 	}
-	models := slices.DeleteFunc(slices.Clone(c.CPUModels), obsolete)
+	models := slices.DeleteFunc(slices.Clone(c.CPUModels), isObsolete)
 	add(cpuModelPrefix, models...)
 	add(cpuModelMigrationPrefix, models...)
 	add(cpuFeaturePrefix, c.CPUFeatures...)
 	add(machineTypePrefix, c.MachineTypes...)
 	add(hostModelPrefix, c.HostModel)
 	add(hostModelFeaturePrefix, c.HostModelFeatures...)
-	if c.HostModel != "" && obsolete(c.HostModel) {
+	if c.HostModel != "" && isObsolete(c.HostModel) {
 		out[obsoleteHostModel] = "true"
 	} else {
 		add(cpuModelMigrationPrefix, c.HostModel)
@@ -67,14 +65,14 @@ func CapabilityLabels(c contract.HostCapabilities) map[string]string {
 	if c.CPUManager {
 		out[contract.LabelCPUManager] = "true"
 	}
-	if labelName(c.VirtType) {
+	if isLabelName(c.VirtType) {
 		out[contract.LabelVirtType] = c.VirtType
 	}
 	return out
 }
 
-// capabilities are the labels that are to replace those which the node has; nil: they are as they should be, or nothing
-// is known.
+// capabilities returns the labels that are to replace the node's; nil: those are right, or the host's capabilities are
+// not known.
 func (s *State) capabilities() map[string]string {
 	if s.Report == nil || s.Report.Capabilities == nil {
 		return nil
@@ -86,5 +84,5 @@ func (s *State) capabilities() map[string]string {
 	return want
 }
 
-// settled says that the node carries the labels that it should.
-func (s *State) settled() bool { return len(s.changes()) == 0 && s.capabilities() == nil }
+// isSettled reports whether the node has the labels that it should have.
+func (s *State) isSettled() bool { return len(s.labelChanges()) == 0 && s.capabilities() == nil }

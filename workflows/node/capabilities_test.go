@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func offered() contract.HostCapabilities {
@@ -36,7 +36,7 @@ func TestCapabilityLabels(t *testing.T) {
 		"virtflow.io/virt-type":                                    "kvm",
 		"kubevirt.io/cpumanager":                                   "true",
 	}, CapabilityLabels(offered()))
-	require.False(t, contract.IsCapability("kubevirt.io/cpumanager-of-somebody-else"))
+	require.False(t, contract.IsCapability("kubevirt.io/cpumanager-of-another"))
 
 	old := CapabilityLabels(contract.HostCapabilities{VirtType: "kvm", HostModel: "Opteron_G2"})
 	require.Equal(t, "true", old["node-labeller.kubevirt.io/obsolete-host-model"])
@@ -46,7 +46,7 @@ func TestCapabilityLabels(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLabelIsLeftOut(t *testing.T) {
+func TestOmitsInvalidLabels(t *testing.T) {
 	bad := []string{"", "a b", "a/b", "-a", strings.Repeat("x", 64), "a\nb"}
 	require.Equal(t, map[string]string{"machine-type.node.kubevirt.io/ok": "true"},
 		CapabilityLabels(contract.HostCapabilities{
@@ -57,7 +57,7 @@ func TestWhatIsNoLabelIsLeftOut(t *testing.T) {
 		2)
 }
 
-func TestCapabilitiesAreWrittenOnceAndAgainWhenTheyDiffer(t *testing.T) {
+func TestWritesCapabilitiesWhenTheyDiffer(t *testing.T) {
 	env := environment.New()
 	var wrote []contract.PatchNodeInput
 	env.RegisterActivityWithOptions(func(_ context.Context, in contract.PatchNodeInput) error {
@@ -78,7 +78,7 @@ func TestCapabilitiesAreWrittenOnceAndAgainWhenTheyDiffer(t *testing.T) {
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalReportNode, report) }, time.Second)
 	env.RegisterDelayedCallback(observe("2", digest), 2*time.Second)
 	env.RegisterDelayedCallback(func() { require.Len(t, wrote, 1) }, 3*time.Second)
-	env.RegisterDelayedCallback(observe("3", "somebody's"), 4*time.Second)
+	env.RegisterDelayedCallback(observe("3", "another"), 4*time.Second)
 	env.RegisterDelayedCallback(func() {
 		env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u", Gone: true})
 	}, 10*time.Second)

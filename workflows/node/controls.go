@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// controls are what a person may ask of a node entity.
+// controls returns the controls that a person may send to a node's entity.
 func (e *instance) controls(l *entity.Loop) []entity.Control {
 	s := &e.state
-	waits := func() bool { return s.Open == nil && s.marked() > 0 && !s.Again.IsZero() }
-	end := func(time.Time) { s.Again = time.Time{} }
-	return append(s.holdable().Controls(), s.drainControl(), entity.RetryNow(&s.Failure, waits, end),
-		entity.Repair(l, s, sound))
+	isBackingOff := func() bool { return s.OpenDrain == nil && s.markedInstances() > 0 && !s.Again.IsZero() }
+	endBackOff := func(time.Time) { s.Again = time.Time{} }
+	return append(s.holdable().Controls(), s.drainControl(), entity.RetryNow(&s.Failure, isBackingOff, endBackOff),
+		entity.Repair(l, s, validate))
 }
 
-// holdable is the node as a person is spoken to about its drains.
+// holdable has the texts of the controls that hold and release the node's drains.
 func (s *State) holdable() entity.Holdable {
 	return entity.Holdable{
 		Manual: &s.Manual, Name: "node",
@@ -27,13 +27,14 @@ func (s *State) holdable() entity.Holdable {
 	}
 }
 
-// drainControl begins a drain of a node that is cordoned or tainted. On another one, guests that are evicted would
-// start again, and be evicted again.
+// drainControl returns the control that begins a drain of all guests of a node. It refuses a node that is neither
+// cordoned nor tainted: there, evicted guests would start again, and be evicted again.
 func (s *State) drainControl() entity.Control {
 	return entity.Control{
 		Name: contract.ControlDrain,
-		Does: "Move all guests away, and evict those that are not to be moved. The node has to be cordoned, or " +
-			"to have the taint " + contract.TaintDrain + "; when it is neither any more, the other guests stay.",
+		Does: "Migrate all guests to other nodes, and evict those whose eviction strategy asks for no migration. The " +
+			"node has to be cordoned, or to have the taint " + contract.TaintDrain + ". Once it is neither, the " +
+			"remaining guests stay on the node.",
 		Check: func(r contract.ControlRequest) error {
 			switch {
 			case s.Node == nil || s.Node.Gone:
@@ -45,16 +46,17 @@ func (s *State) drainControl() entity.Control {
 				return fmt.Errorf("parallelism: has to be between 0 and %d", maxParallelism)
 			case s.Wanted != nil:
 				return errors.New("a drain is about to begin")
-			case s.Open != nil && s.progress().Scope == contract.ScopeAll && r.Parallelism == s.Open.Parallelism:
-				return errors.New("the node is being drained already: " + s.Open.ID)
+			case s.OpenDrain != nil && s.progress().Scope == contract.ScopeAll &&
+				r.Parallelism == s.OpenDrain.Parallelism:
+				return errors.New("the node is being drained already: " + s.OpenDrain.ID)
 			}
 			return nil
 		},
 		Apply: func(_ time.Time, r contract.ControlRequest) (string, error) {
 			s.Hold = nil
-			if s.Open != nil {
-				s.Open.Scope, s.Open.Parallelism = contract.ScopeAll, r.Parallelism
-				return "The drain " + s.Open.ID + " goes on with all guests.", nil
+			if s.OpenDrain != nil && !s.isEnding() { // otherwise it ends, and another one begins
+				s.OpenDrain.Scope, s.OpenDrain.Parallelism = contract.ScopeAll, r.Parallelism
+				return "The drain " + s.OpenDrain.ID + " continues with all guests.", nil
 			}
 			s.Wanted = &Drain{Scope: contract.ScopeAll, Parallelism: r.Parallelism}
 			s.Wanted.Actor = r.Actor
@@ -69,16 +71,16 @@ func (s *State) drainControl() entity.Control {
 // maxParallelism bounds how many guests leave at a time.
 const maxParallelism = 100
 
-// sound refuses a corrected state that cannot be meant.
-func sound(was, now *State) error {
+// validate refuses a corrected state that is inconsistent.
+func validate(was, now *State) error {
 	switch {
 	case now.Name != was.Name:
 		return errors.New("name: a repair cannot make this the entity of another node")
 	case now.Node == nil && was.Node != nil:
-		return errors.New("node: what was seen of the Node cannot be forgotten; crdwatch would not tell it again")
-	case was.Open != nil:
+		return errors.New("node: the observation of the Node cannot be removed; crdwatch would not send it again")
+	case was.OpenDrain != nil:
 		return errors.New("a drain is open: cancel it first, or try again when it has ended")
-	case now.Open != nil:
+	case now.OpenDrain != nil:
 		return errors.New("open: a drain cannot be made up; only null is possible")
 	case now.Asking:
 		return errors.New("asking: a question cannot be made up; only false is possible")

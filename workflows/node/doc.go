@@ -1,8 +1,12 @@
-// Package node is the entity that owns what virtflow knows of one node: whether virtual machines may be placed there,
-// and what its host can do. It writes labels, and opens the drains that move guests away.
+// Package node is the entity of one node: it decides whether virtual machines may be placed there, writes the labels
+// with what its host can do, and opens the drains that move guests away.
 //
-//	node.go         what is known, the planner, the steps and the loop
+//	state.go        the state, and how observations and reports are folded into it
+//	plan.go         the planner: the next step, from the state alone
+//	status.go       whether virtual machines may be placed there: the labels and events, from the state alone
 //	capabilities.go the labels that say what the host offers guests
-//	drain.go        when a drain begins, what it is told, and what follows from how it ended
-//	controls.go     what a person may ask of it
+//	drain.go        when a drain begins, its progress, and what follows from its outcome
+//	actions.go      the steps
+//	controls.go     the controls that a person may send
+//	workflow.go     the loop
 package node

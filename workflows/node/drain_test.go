@@ -11,17 +11,17 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// drains plays the drains of a node: each lasts a minute, and then answers with result.
+// drains plays the drains of a node: each takes a minute and returns result.
 type drains struct {
 	*testsuite.TestWorkflowEnvironment
 	began  []contract.DrainInput
 	ids    []string
-	told   []contract.DrainProgress
+	sent   []contract.DrainProgress
 	result contract.DrainResult
 	fail   int // how many drains fail, of those to come
 }
@@ -44,7 +44,7 @@ func (d *drains) drain(ctx workflow.Context, in contract.DrainInput) (contract.D
 		for {
 			var p contract.DrainProgress
 			progress.Receive(ctx, &p)
-			d.told = append(d.told, p)
+			d.sent = append(d.sent, p)
 		}
 	})
 	if err := workflow.Sleep(ctx, time.Minute); err != nil {
@@ -57,7 +57,7 @@ func (d *drains) drain(ctx workflow.Context, in contract.DrainInput) (contract.D
 	return d.result, nil
 }
 
-// node sends what crdwatch saw of the node at a time.
+// node sends crdwatch's observation of the node at a time.
 func (d *drains) node(at time.Duration, version string, change func(*contract.NodeObservation)) {
 	d.RegisterDelayedCallback(func() {
 		o := contract.NodeObservation{UID: "u", ResourceVersion: version, Ready: true, Labels: map[string]string{
@@ -96,7 +96,7 @@ func (d *drains) run(t *testing.T, until time.Duration) {
 	require.NoError(t, d.GetWorkflowError())
 }
 
-func TestMarkedInstancesAreDrained(t *testing.T) {
+func TestDrainsMarkedInstances(t *testing.T) {
 	d := newDrains(t)
 	d.node(0, "1", nil)
 	d.marked(time.Second, "10", 2)
@@ -108,11 +108,11 @@ func TestMarkedInstancesAreDrained(t *testing.T) {
 	require.Equal(t, []contract.DrainInput{{Node: "n", UID: "u", Scope: contract.ScopeMarked, Marked: 2,
 		Why: "the pods of 2 instances were to be evicted"}}, d.began)
 	require.Equal(t, []contract.DrainProgress{{Scope: contract.ScopeMarked, Marked: 1},
-		{Scope: contract.ScopeMarked}}, d.told)
+		{Scope: contract.ScopeMarked}}, d.sent)
 }
 
-// TestOneThatIsLeftBehindIsTriedAgain with growing pauses, and at once when another one is marked.
-func TestOneThatIsLeftBehindIsTriedAgain(t *testing.T) {
+// TestDrainsAgainWhenGuestsStay: another drain begins with growing pauses, and at once when another guest is marked.
+func TestDrainsAgainWhenGuestsStay(t *testing.T) {
 	d := newDrains(t)
 	d.result = contract.DrainResult{}
 	d.node(0, "1", nil)
@@ -123,7 +123,7 @@ func TestOneThatIsLeftBehindIsTriedAgain(t *testing.T) {
 	require.Len(t, d.began, 5)
 }
 
-func TestATaintDrainsOnce(t *testing.T) {
+func TestTaintDrainsOnce(t *testing.T) {
 	d := newDrains(t)
 	d.node(0, "1", tainted)
 	d.node(time.Hour, "2", nil)
@@ -134,8 +134,8 @@ func TestATaintDrainsOnce(t *testing.T) {
 	require.Equal(t, contract.ScopeAll, d.began[0].Scope)
 }
 
-// TestATaintWhoseDrainFailsIsNotDoneWith: others begin, with growing pauses, until one ends as it should.
-func TestATaintWhoseDrainFailsIsNotDoneWith(t *testing.T) {
+// TestDrainsAgainWhenTaintsDrainFails: another drain begins with growing pauses, until one completes.
+func TestDrainsAgainWhenTaintsDrainFails(t *testing.T) {
 	d := newDrains(t)
 	d.fail = 2
 	d.node(0, "1", tainted)
@@ -146,8 +146,8 @@ func TestATaintWhoseDrainFailsIsNotDoneWith(t *testing.T) {
 	require.Equal(t, contract.ScopeAll, d.began[2].Scope)
 }
 
-// TestACancelledDrainHoldsOthers until somebody releases that, or the node is uncordoned and nobody is marked.
-func TestACancelledDrainHoldsOthers(t *testing.T) {
+// A cancelled drain holds others until a person releases the hold, or the node is uncordoned and no instance is marked.
+func TestCancelledDrainHoldsOthers(t *testing.T) {
 	for name, c := range map[string]func(*drains){
 		"released": func(d *drains) { d.control(time.Hour, contract.ControlRelease, contract.ControlRequest{}) },
 		"drained":  func(d *drains) { d.control(time.Hour, contract.ControlDrain, contract.ControlRequest{}) },
@@ -174,8 +174,8 @@ func TestACancelledDrainHoldsOthers(t *testing.T) {
 	}
 }
 
-// TestAHoldThatAPersonAskedForStays until it is released, also on a node that has nothing to be drained for yet.
-func TestAHoldThatAPersonAskedForStays(t *testing.T) {
+// A person's hold stays until it is released, also on a node that has nothing to be drained for yet.
+func TestPersonsHoldStays(t *testing.T) {
 	alice := contract.ControlRequest{Actor: "alice"}
 	d := newDrains(t)
 	d.node(0, "1", nil)
@@ -191,8 +191,8 @@ func TestAHoldThatAPersonAskedForStays(t *testing.T) {
 	require.Len(t, d.began, 1)
 }
 
-// TestACancelledDrainLeavesAPersonsHold, which is there already.
-func TestACancelledDrainLeavesAPersonsHold(t *testing.T) {
+// TestCancelledDrainKeepsPersonsHold: a hold that a person has set stays when a drain is cancelled.
+func TestCancelledDrainKeepsPersonsHold(t *testing.T) {
 	d := newDrains(t)
 	d.result = contract.DrainResult{CancelledBy: "bob"}
 	d.node(0, "1", tainted)
@@ -205,8 +205,9 @@ func TestACancelledDrainLeavesAPersonsHold(t *testing.T) {
 	require.Len(t, d.began, 2)
 }
 
-// TestADrainOfAllEndsWithTaintAndCordon, and a later cordon alone does not bring it back.
-func TestADrainOfAllEndsWithTaintAndCordon(t *testing.T) {
+// TestDrainOfAllEndsWithTaintAndCordon: a drain of all guests ends when the node is neither tainted nor cordoned, and a
+// later cordon alone begins none.
+func TestDrainOfAllEndsWithTaintAndCordon(t *testing.T) {
 	d := newDrains(t)
 	d.node(0, "1", tainted)
 	d.node(10*time.Second, "2", cordoned)
@@ -215,12 +216,80 @@ func TestADrainOfAllEndsWithTaintAndCordon(t *testing.T) {
 	d.node(40*time.Second, "5", tainted)
 	d.run(t, 50*time.Second)
 	require.Len(t, d.began, 1)
-	require.Equal(t, []contract.DrainProgress{{Scope: contract.ScopeMarked}, {Scope: contract.ScopeAll},
-		{Scope: contract.ScopeAll, Gone: true}}, d.told)
+	require.Equal(t, []contract.DrainProgress{{Scope: contract.ScopeMarked, Uncordoned: true},
+		{Scope: contract.ScopeAll, Uncordoned: true}, {Scope: contract.ScopeAll, Uncordoned: true, Gone: true}}, d.sent)
 }
 
-// TestATaintThatComesTooLateForADrain of marked instances begins another one.
-func TestATaintThatComesTooLateForADrain(t *testing.T) {
+// TestUncordonEndsDrain: the open drain, or one that is opened for it, clears the evacuations that kubectl drain has
+// requested. Later evictions begin another drain, and on a node that was never cordoned they are not cleared.
+func TestUncordonEndsDrain(t *testing.T) {
+	d := newDrains(t)
+	d.result = contract.DrainResult{Scope: contract.ScopeMarked}
+	d.node(0, "1", cordoned)
+	d.marked(time.Second, "10", 2)
+	d.node(30*time.Second, "2", nil)
+	d.marked(50*time.Second, "11", 0)
+	d.marked(5*time.Minute, "12", 1)
+	d.node(6*time.Minute+5*time.Second, "3", cordoned)
+	d.node(6*time.Minute+10*time.Second, "4", nil)
+	d.marked(7*time.Minute, "13", 0)
+	d.run(t, time.Hour)
+	require.Equal(t, []contract.DrainProgress{{Scope: contract.ScopeMarked, Marked: 2, Uncordoned: true},
+		{Scope: contract.ScopeMarked, Uncordoned: true}, {Scope: contract.ScopeMarked, Uncordoned: true}}, d.sent)
+	var uncordoned []bool
+	for _, in := range d.began {
+		uncordoned = append(uncordoned, in.Uncordoned)
+	}
+	require.Equal(t, []bool{false, false, true}, uncordoned)
+}
+
+// An uncordon is forgotten when the node is cordoned again, or nothing is left to take back: the next drain moves
+// guests.
+func TestForgetsUncordon(t *testing.T) {
+	for name, c := range map[string]struct {
+		unschedulable bool
+		marked        int
+		open          bool
+		want          bool
+	}{
+		"instances are marked":             {marked: 1, want: true},
+		"a drain is open":                  {open: true, want: true},
+		"nothing is left":                  {},
+		"cordoned again":                   {unschedulable: true, marked: 1},
+		"cordoned again, and a drain open": {unschedulable: true, open: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{Node: &contract.NodeObservation{Unschedulable: c.unschedulable}}
+			s.Evacuees, s.Uncordoned = &contract.EvacueesObservation{Marked: c.marked}, true
+			if c.open {
+				s.OpenDrain = &Drain{Sent: contract.DrainProgress{Uncordoned: true}}
+			}
+			s.endFinishedCordon()
+			require.Equal(t, c.want, s.Uncordoned)
+			if c.open {
+				require.True(t, s.progress().Uncordoned, "it has been signalled so")
+			}
+		})
+	}
+}
+
+// A taint after the cordon opens a drain, although it comes while the earlier drain is still ending.
+func TestTaintAfterCordonDrains(t *testing.T) {
+	d := newDrains(t)
+	d.result = contract.DrainResult{Scope: contract.ScopeAll}
+	d.node(0, "1", cordoned)
+	d.marked(time.Second, "10", 1)
+	d.node(30*time.Second, "2", nil)
+	d.node(40*time.Second, "3", tainted)
+	d.marked(50*time.Second, "11", 0)
+	d.run(t, time.Hour)
+	require.Len(t, d.began, 2)
+	require.Equal(t, contract.ScopeAll, d.began[1].Scope)
+	require.False(t, d.began[1].Uncordoned)
+}
+
+// A late taint begins another drain when the open one is of marked instances.
+func TestLateTaintBeginsAnotherDrain(t *testing.T) {
 	d := newDrains(t)
 	d.result.Scope = contract.ScopeMarked
 	d.node(0, "1", nil)
@@ -233,7 +302,7 @@ func TestATaintThatComesTooLateForADrain(t *testing.T) {
 	require.Equal(t, contract.ScopeAll, d.began[1].Scope)
 }
 
-func TestTheControlNeedsACordonOrTaint(t *testing.T) {
+func TestDrainControlNeedsCordonOrTaint(t *testing.T) {
 	check := func(change func(*contract.NodeObservation)) error {
 		s := State{Name: "n", Node: &contract.NodeObservation{}}
 		if change != nil {
@@ -246,7 +315,7 @@ func TestTheControlNeedsACordonOrTaint(t *testing.T) {
 	require.NoError(t, check(tainted))
 }
 
-func TestTheControlDrains(t *testing.T) {
+func TestDrainControlDrains(t *testing.T) {
 	d := newDrains(t)
 	d.node(0, "1", cordoned)
 	d.control(time.Second, contract.ControlDrain, contract.ControlRequest{Parallelism: 3, Reason: "a new kernel"})
@@ -255,27 +324,27 @@ func TestTheControlDrains(t *testing.T) {
 	require.Equal(t, []contract.DrainInput{{Node: "n", UID: "u", Scope: contract.ScopeAll, Parallelism: 3,
 		Why: "a new kernel", Actor: "alice"}}, d.began)
 	require.Equal(t, []contract.DrainProgress{{Scope: contract.ScopeAll, Parallelism: 5},
-		{Scope: contract.ScopeAll, Parallelism: 5, Gone: true}}, d.told, "the node is gone before the drain ends")
+		{Scope: contract.ScopeAll, Parallelism: 5, Gone: true}}, d.sent, "the node is gone before the drain ends")
 }
 
-func TestARepairCannotMakeUpADrain(t *testing.T) {
+func TestRepairRefusesInventedDrain(t *testing.T) {
 	was := State{Name: "node1"}
 	now := was
-	now.Open = &Drain{}
-	require.Error(t, sound(&was, &now))
-	require.Error(t, sound(&now, &was))
+	now.OpenDrain = &Drain{}
+	require.Error(t, validate(&was, &now))
+	require.Error(t, validate(&now, &was))
 }
 
-// TestAnOpenDrainIsAskedInANewEpoch whether it still is: the memory of it may be that of an older copy of Temporal's
+// In a new epoch the open drain is asked whether it is still open: the state may be that of an older copy of Temporal's
 // database.
-func TestAnOpenDrainIsAskedInANewEpoch(t *testing.T) {
+func TestAsksOpenDrainInNewEpoch(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := State{Name: "n"}
 	s.observe(contract.NodeObservation{UID: "u", ResourceVersion: "1", Epoch: 1})
-	s.Open = &Drain{Transition: entity.Transition{Detached: true, Asked: now, Asks: 3}}
-	s.Open.Sent = s.progress()
+	s.OpenDrain = &Drain{Transition: entity.Transition{Detached: true, Asked: now, Asks: 3}}
+	s.OpenDrain.Sent = s.progress()
 	s.observe(contract.NodeObservation{UID: "u", ResourceVersion: "2", Epoch: 1})
-	require.NotEqual(t, entity.ActAsk, s.draining(now).Action)
+	require.NotEqual(t, entity.ActAsk, s.decideDrain(now).Action)
 	s.observe(contract.NodeObservation{UID: "u", ResourceVersion: "2", Epoch: 2})
-	require.Equal(t, entity.ActAsk, s.draining(now).Action)
+	require.Equal(t, entity.ActAsk, s.decideDrain(now).Action)
 }

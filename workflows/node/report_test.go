@@ -2,6 +2,9 @@ package node
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,11 +13,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-func TestWhatKeepsVMsAway(t *testing.T) {
+func TestObstacles(t *testing.T) {
 	well := contract.NodeObservation{UID: "u", Ready: true, WorkerReady: true,
 		Labels: map[string]string{contract.LabelSchedulable: "true"}}
 	for name, c := range map[string]struct {
@@ -33,7 +36,7 @@ func TestWhatKeepsVMsAway(t *testing.T) {
 			c.change(&o)
 			s := State{Name: "node1", Node: &o, Report: &contract.NodeReport{Incarnation: "a"}}
 			require.Equal(t, c.label, *s.labels()[contract.LabelSchedulable])
-			events := s.events(s.changes())
+			events := s.events(s.labelChanges())
 			if c.event == "" {
 				require.Empty(t, events)
 				return
@@ -45,8 +48,8 @@ func TestWhatKeepsVMsAway(t *testing.T) {
 	}
 }
 
-// TestKVMThatComesAndGoes is told once, by what it was when the labels were last written.
-func TestKVMThatComesAndGoes(t *testing.T) {
+// Events about KVM are recorded once, by the value with which the labels were last written.
+func TestKVMEvents(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct {
 		was    *bool
@@ -123,9 +126,9 @@ func (w *world) run(t *testing.T) {
 	require.NoError(t, w.env.GetWorkflowError())
 }
 
-// TestALabelThatWasFalseComesBack: Temporal's database is lost while the node takes no VMs; its worker reported long
-// ago and does so no more by itself.
-func TestALabelThatWasFalseComesBack(t *testing.T) {
+// TestSchedulableLabelReturns: Temporal's database is lost while the node takes no VMs; its worker has reported long
+// ago and does not repeat that by itself.
+func TestSchedulableLabelReturns(t *testing.T) {
 	w := newWorld(t)
 	w.labels[contract.LabelSchedulable] = "false"
 	w.worker = contract.NodeReport{Incarnation: "a", Sequence: 1, CPUVendor: "AMD"}
@@ -134,7 +137,7 @@ func TestALabelThatWasFalseComesBack(t *testing.T) {
 	w.at(0, func() { w.observe(well) })
 	w.at(5*time.Minute, func() {
 		require.Equal(t, "false", w.labels[contract.LabelSchedulable])
-		require.Less(t, w.asked, 40, "a worker that does not answer is not to be pestered")
+		require.Less(t, w.asked, 40, "a worker that does not answer is asked with pauses")
 		w.deaf = false
 	})
 	w.at(10*time.Minute, func() {
@@ -145,8 +148,8 @@ func TestALabelThatWasFalseComesBack(t *testing.T) {
 	w.run(t)
 }
 
-// TestAReportOfAnEarlierWorkerDoesNotLast: the signal of a worker that was stopped arrives after that of its successor.
-func TestAReportOfAnEarlierWorkerDoesNotLast(t *testing.T) {
+// TestEarlierWorkersReportIsReplaced: the signal of a worker that was stopped arrives after that of its successor.
+func TestEarlierWorkersReportIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.worker = contract.NodeReport{Incarnation: "new", Sequence: 1, CPUModel: "now"}
 	w.at(0, func() { w.observe(contract.NodeObservation{Ready: true, WorkerReady: true}) })
@@ -165,4 +168,24 @@ func TestAReportOfAnEarlierWorkerDoesNotLast(t *testing.T) {
 		w.env.SignalWorkflow(contract.SignalObserveNode, contract.NodeObservation{UID: "u", Gone: true})
 	})
 	w.run(t)
+}
+
+// Reports are cut to their bounds before the entity keeps them, by signal or by activity.
+func TestBoundsReports(t *testing.T) {
+	long := strings.Repeat("x", 1<<10)
+	r := contract.NodeReport{Incarnation: "a", Sequence: 1, KVMProblem: long, Version: long,
+		Capabilities: &contract.HostCapabilities{HostModel: long,
+			CPUFeatures: append(slices.Repeat([]string{"aes"}, 1000), "sse")}}
+	r.Capabilities.CPUFeatures[0] = long
+	var signalled, asked State
+	signalled.report(r)
+	asked.observeAnswer(r)
+	for _, s := range []State{signalled, asked} {
+		b, err := json.Marshal(s)
+		require.NoError(t, err)
+		require.Less(t, len(b), 8<<10)
+		require.Len(t, s.Report.Capabilities.CPUFeatures, contract.MostCapabilities-1)
+	}
+	require.Len(t, r.KVMProblem, len(long), "the caller's own is unchanged")
+	require.Equal(t, long, r.Capabilities.CPUFeatures[0])
 }

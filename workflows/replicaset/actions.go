@@ -5,7 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -13,55 +13,55 @@ import (
 func (e *set) act(ctx workflow.Context, d decision) error {
 	switch d.Action {
 	case entity.ActNext:
-		e.state = e.state.next()
-		e.describe(ctx)
+		e.state = e.state.successor()
+		e.setSearchAttributes(ctx)
 		return nil
 	case actFind:
-		return e.find(ctx)
+		return e.findReplicas(ctx)
 	case actClaim:
-		return e.claim(ctx)
+		return e.adoptAndRelease(ctx)
 	case entity.ActWrite:
 		return e.write(ctx)
 	case entity.ActOpen:
-		return e.open(ctx, d)
+		return e.openTransition(ctx, d)
 	case entity.ActCancel:
-		return e.loop.CancelOpen(ctx, e.state.open())
+		return e.loop.CancelOpen(ctx, e.state.openTransition())
 	case entity.ActAsk:
-		return e.loop.AskOpen(ctx, e.state.open())
+		return e.loop.AskOpen(ctx, e.state.openTransition())
 	case actSignal:
 		return e.signalProgress(ctx)
-	default: // nothing is to be done
+	default: // no step
 	}
 	return nil
 }
 
-// find asks the API server for every replica.
-func (e *set) find(ctx workflow.Context) error {
+// findReplicas reads all replicas from the API server.
+func (e *set) findReplicas(ctx workflow.Context) error {
 	s := &e.state
 	in := contract.FindReplicasInput{Set: s.Object, Selector: s.Set.Selector}
 	r, err := entity.Call[contract.FindReplicasResult](ctx, contract.ActivityFindReplicas, string(actFind), in)
 	if err == nil {
-		s.found(r)
+		s.applyFound(r)
 	}
-	return e.settle(ctx, string(actFind), contract.ReasonFailedCreate, err)
+	return e.recordResult(ctx, string(actFind), contract.ReasonFailedCreate, err)
 }
 
-// claim adopts and releases instances.
-func (e *set) claim(ctx workflow.Context) error {
+// adoptAndRelease adopts and releases instances.
+func (e *set) adoptAndRelease(ctx workflow.Context) error {
 	s := &e.state
-	adopt, release := s.claims()
+	adopt, release := s.ownershipChanges()
 	in := contract.ClaimReplicasInput{Set: s.Object, Adopt: e.objects(adopt), Release: e.objects(release)}
 	r, err := entity.Call[contract.ClaimReplicasResult](ctx, contract.ActivityClaimReplicas, string(actClaim), in)
 	if err == nil {
 		for _, o := range r.Replicas {
 			s.observeReplica(o)
 		}
-		s.lookAgain()
+		s.findMore()
 	}
-	return e.settle(ctx, string(actClaim), contract.ReasonFailedCreate, err)
+	return e.recordResult(ctx, string(actClaim), contract.ReasonFailedCreate, err)
 }
 
-// write writes the status, locked by what was seen last.
+// write writes the status, with the last observed resourceVersion as its lock.
 func (e *set) write(ctx workflow.Context) error {
 	s := &e.state
 	st := s.status()
@@ -70,32 +70,32 @@ func (e *set) write(ctx workflow.Context) error {
 	r, err := entity.Call[contract.PatchReplicaSetResult](ctx, contract.ActivityPatchReplicaSet,
 		string(entity.ActWrite), in)
 	if err != nil {
-		s.Unanswered(&st)
+		s.MarkWriteUnknown(&st)
 	} else {
-		err = s.patched(in, r, workflow.Now(ctx))
+		err = s.applyPatch(in, r, workflow.Now(ctx))
 	}
-	if e.settle(ctx, string(entity.ActWrite), contract.ReasonFailedUpdate, err) == nil {
-		e.describe(ctx)
+	if e.recordResult(ctx, string(entity.ActWrite), contract.ReasonFailedUpdate, err) == nil {
+		e.setSearchAttributes(ctx)
 	}
 	return err
 }
 
-// patched takes in what became of a patch.
-func (s *State) patched(in contract.PatchReplicaSetInput, r contract.PatchReplicaSetResult, now time.Time) error {
-	return entity.Wrote(&s.StatusWrites, entity.Patch[contract.ReplicaSetStatus, contract.ReplicaSetObservation]{
+// applyPatch folds in the result of a patch.
+func (s *State) applyPatch(in contract.PatchReplicaSetInput, r contract.PatchReplicaSetResult, now time.Time) error {
+	return entity.FoldAnswer(&s.StatusWrites, entity.Patch[contract.ReplicaSetStatus, contract.ReplicaSetObservation]{
 		Kind: "VirtualMachineInstanceReplicaSet", UID: s.Object.UID, Version: in.ResourceVersion, Status: &in.Status,
-		Seen: &s.Set, Believe: s.believe, Observe: s.observeSet,
+		Seen: &s.Set, Replace: s.setSet, Observe: s.observeSet,
 		Written: func() { s.WrittenAt = now },
 	}, r)
 }
 
-// settle notes how a step went.
-func (e *set) settle(ctx workflow.Context, step, reason string, err error) error {
-	return entity.Settle(ctx, &e.state.Failure, step, reason, err)
+// recordResult records the result of a step.
+func (e *set) recordResult(ctx workflow.Context, step, reason string, err error) error {
+	return entity.RecordResult(ctx, &e.state.Failure, step, reason, err)
 }
 
-// forgetFailure drops a failure whose aim has been reached another way, or is nobody's any more.
-func (s *State) forgetFailure() {
+// dropObsoleteFailure drops a failure whose step has become unnecessary.
+func (s *State) dropObsoleteFailure() {
 	f := s.Failure
 	if f == nil || s.Open != nil {
 		return
@@ -103,9 +103,9 @@ func (s *State) forgetFailure() {
 	over := false
 	switch f.Step {
 	case replicate:
-		over = s.Known && s.needs().none() && (!f.Late || !s.waiting())
+		over = s.Known && s.needs().isEmpty() && (!f.Late || !s.isWaitingForReplicas())
 	case string(actClaim):
-		adopt, release := s.claims()
+		adopt, release := s.ownershipChanges()
 		over = len(adopt)+len(release) == 0
 	case string(actFind):
 		over = s.Known
@@ -116,12 +116,12 @@ func (s *State) forgetFailure() {
 	}
 }
 
-// waiting says that a replica does not run yet, or is not gone yet.
-func (s *State) waiting() bool {
-	return len(s.pick(func(r contract.ReplicaObservation) bool {
-		return s.mine(r) && (r.Deleting || s.counts(r) && r.Phase != "Running")
+// isWaitingForReplicas reports whether a replica does not run yet, or is not gone yet.
+func (s *State) isWaitingForReplicas() bool {
+	return len(s.replicasWhere(func(r contract.ReplicaObservation) bool {
+		return s.isController(r) && (r.Deleting || s.countsForSet(r) && r.Phase != "Running")
 	})) > 0
 }
 
-// grace is how long a guest's end is waited for, before it is killed.
+// grace returns how long a guest may take to shut down before it is killed.
 func (s *State) grace() time.Duration { return contract.GraceWait(s.Set.GracePeriodSeconds) }

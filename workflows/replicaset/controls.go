@@ -3,28 +3,30 @@ package replicaset
 import (
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// subject is the set as a person is spoken to about it.
+// subject returns the set as the shared controls and their messages name it.
 func (s *State) subject() entity.Subject {
 	return entity.Subject{
 		Manual: &s.Manual, Kind: "VirtualMachineInstanceReplicaSet", Name: "replica set", Follows: "specification",
-		Seen: func() bool { return s.Set != nil }, Deleting: s.deleting, Open: s.open,
+		Seen: func() bool { return s.Set != nil }, Deleting: s.isDeleting, Open: s.openTransition,
 	}
 }
 
-// controls are what a person may ask of a replica set's entity. What a transition that is cancelled has made stays.
+// controls returns the controls of a replica set's entity. A cancelled transition keeps the replicas that it has
+// made.
 func (e *set) controls() []entity.Control {
 	s := &e.state
-	waits := func() bool { return !s.CrashLoopUntil.IsZero() }
-	end := func(time.Time) { s.CrashLoopUntil = time.Time{} }
-	return append(s.subject().Controls(), entity.RetryNow(&s.Failure, waits, end), entity.Repair(e.loop, s, sound))
+	isBackingOff := func() bool { return !s.CrashLoopUntil.IsZero() }
+	endBackOff := func(time.Time) { s.CrashLoopUntil = time.Time{} }
+	return append(s.subject().Controls(), entity.RetryNow(&s.Failure, isBackingOff, endBackOff),
+		entity.Repair(e.loop, s, checkRepair))
 }
 
-// sound refuses a corrected state that is about something else than the one it corrects.
-func sound(was, now *State) error { return entity.SameObject(was.identity(), now.identity()) }
+// checkRepair refuses a corrected state that is not about the same object.
+func checkRepair(was, now *State) error { return entity.SameObject(was.identity(), now.identity()) }
 
 func (s *State) identity() entity.Identity[contract.ReplicaSetObservation] {
 	return entity.Identity[contract.ReplicaSetObservation]{
@@ -33,4 +35,4 @@ func (s *State) identity() entity.Identity[contract.ReplicaSetObservation] {
 	}
 }
 
-func (s *State) deleting() bool { return s.Set.Gone || s.Set.DeletionTimestamp != nil }
+func (s *State) isDeleting() bool { return s.Set.Gone || s.Set.DeletionTimestamp != nil }

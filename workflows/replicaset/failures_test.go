@@ -7,7 +7,7 @@ import (
 	"github.com/virtflow/virtflow/testsuite/planner"
 )
 
-func TestFailuresHaveAPauseEach(t *testing.T) {
+func TestEachStepHasItsOwnBackoff(t *testing.T) {
 	s := settledState(3)
 	planner.PausesAfterFailures(t, begin(), func(now time.Time) decision {
 		s.setConditions(now)

@@ -7,22 +7,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// burst is how many replicas are made or removed before the planner looks again at what there is: KubeVirt's.
+// burst is how many replicas are made or removed before the planner compares again. It is KubeVirt's figure.
 const burst = 250
 
-// needs are what is to be done for a set, from what there is.
+// needs has the missing replicas of a set, and those to remove.
 type needs struct {
 	Make     int
 	Remove   []contract.ReplicaObservation
-	Finished []contract.ReplicaObservation // to be cleaned up
+	Finished []contract.ReplicaObservation // to be deleted, and replaced if needed
 }
 
-func (n needs) none() bool { return n.Make == 0 && len(n.Remove) == 0 && len(n.Finished) == 0 }
+func (n needs) isEmpty() bool { return n.Make == 0 && len(n.Remove) == 0 && len(n.Finished) == 0 }
 
-// why says it in plain words.
+// why returns the reason of a transition, for people.
 func (n needs) why(have, want int) string {
 	var parts []string
 	if n.Make > 0 || len(n.Remove) > 0 {
@@ -42,22 +42,26 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// mine says whether the set controls a replica.
-func (s *State) mine(r contract.ReplicaObservation) bool { return r.OwnerUID == s.Object.UID }
+// isController reports whether the set is the controller of a replica.
+func (s *State) isController(r contract.ReplicaObservation) bool { return r.OwnerUID == s.Object.UID }
 
-// going says that the open transition deletes a replica.
-func (s *State) going(r contract.ReplicaObservation) bool {
+// isBeingRemoved reports whether the open transition deletes a replica.
+func (s *State) isBeingRemoved(r contract.ReplicaObservation) bool {
 	return s.Open != nil && (slices.Contains(s.Open.Remove, r.UID) || slices.Contains(s.Open.Finished, r.UID))
 }
 
-func (s *State) counts(r contract.ReplicaObservation) bool { return r.CountsFor(s.Object.UID) }
+// countsForSet reports whether a replica counts towards the desired number.
+func (s *State) countsForSet(r contract.ReplicaObservation) bool { return r.CountsFor(s.Object.UID) }
 
-// active are the replicas that count, without those that the open transition removes.
+// active returns the replicas that count, without those that the open transition removes.
 func (s *State) active() []contract.ReplicaObservation {
-	return s.pick(func(r contract.ReplicaObservation) bool { return s.counts(r) && !s.going(r) })
+	return s.replicasWhere(func(r contract.ReplicaObservation) bool {
+		return s.countsForSet(r) && !s.isBeingRemoved(r)
+	})
 }
 
-func (s *State) pick(keep func(contract.ReplicaObservation) bool) []contract.ReplicaObservation {
+// replicasWhere returns the known replicas for which a condition holds.
+func (s *State) replicasWhere(keep func(contract.ReplicaObservation) bool) []contract.ReplicaObservation {
 	var out []contract.ReplicaObservation
 	for _, r := range s.Replicas {
 		if keep(r) {
@@ -67,7 +71,7 @@ func (s *State) pick(keep func(contract.ReplicaObservation) bool) []contract.Rep
 	return out
 }
 
-// needs compares what there is with what is wanted.
+// needs compares the existing replicas with the desired number.
 func (s *State) needs() needs {
 	var n needs
 	active := s.active()
@@ -75,28 +79,28 @@ func (s *State) needs() needs {
 	case diff < 0:
 		n.Make = min(-diff, burst)
 	case diff > 0:
-		slices.SortFunc(active, firstToGo)
+		slices.SortFunc(active, compareRemoval)
 		n.Remove = active[:min(diff, burst)]
 	}
-	n.Finished = s.pick(func(r contract.ReplicaObservation) bool {
-		return s.mine(r) && (r.Ended() || r.Terminating) && !r.Deleting && !s.going(r)
+	n.Finished = s.replicasWhere(func(r contract.ReplicaObservation) bool {
+		return s.isController(r) && (r.Ended() || r.Terminating) && !r.Deleting && !s.isBeingRemoved(r)
 	})
 	n.Finished = n.Finished[:min(len(n.Finished), burst)]
 	return n
 }
 
-// firstToGo orders replicas by how little is lost with them: those whose guest does not run yet, then those that are
-// not ready, then the youngest. KubeVirt removes in no particular order.
-func firstToGo(a, b contract.ReplicaObservation) int {
+// compareRemoval orders replicas by how little is lost with them: first those whose guest does not run yet, then those
+// that are not ready, then the youngest. KubeVirt removes in no particular order.
+func compareRemoval(a, b contract.ReplicaObservation) int {
 	return cmp.Or(
-		cmp.Compare(progress(a), progress(b)),
+		cmp.Compare(bootProgress(a), bootProgress(b)),
 		b.Created.Compare(a.Created),
 		cmp.Compare(b.Ordinal, a.Ordinal),
 		cmp.Compare(a.UID, b.UID),
 	)
 }
 
-func progress(r contract.ReplicaObservation) int {
+func bootProgress(r contract.ReplicaObservation) int {
 	switch r.Phase {
 	case "Running":
 		if r.Ready {
@@ -114,33 +118,33 @@ func progress(r contract.ReplicaObservation) int {
 	}
 }
 
-// claims are instances to be adopted, and those to be released.
-func (s *State) claims() (adopt, release []contract.ReplicaObservation) {
+// ownershipChanges returns the instances to adopt, and those to release.
+func (s *State) ownershipChanges() (adopt, release []contract.ReplicaObservation) {
 	for _, r := range s.Replicas {
 		switch {
 		case r.Deleting:
 		case r.OwnerUID == "" && r.Matches:
 			adopt = append(adopt, r)
-		case s.mine(r) && !r.Matches:
+		case s.isController(r) && !r.Matches:
 			release = append(release, r)
 		}
 	}
-	return adopt[:min(len(adopt), claimBatch)], release[:min(len(release), claimBatch)]
+	return adopt[:min(len(adopt), ownershipBatch)], release[:min(len(release), ownershipBatch)]
 }
 
-// claimBatch is how many instances are adopted, or released, by one call.
-const claimBatch = 10
+// ownershipBatch is how many instances one call adopts or releases.
+const ownershipBatch = 10
 
-// progress is how far the open transition is, as observed.
+// progress returns the progress of the open transition, as observed.
 func (s *State) progress() contract.ReplicateProgress {
 	t := s.Open
 	var p contract.ReplicateProgress
 	left := 0
 	for _, r := range s.Replicas {
 		switch {
-		case s.going(r):
+		case s.isBeingRemoved(r):
 			left++
-		case s.counts(r) && r.Ordinal >= t.From && r.Ordinal < t.From+t.Make && r.Phase == "Running":
+		case s.countsForSet(r) && r.Ordinal >= t.From && r.Ordinal < t.From+t.Make && r.Phase == "Running":
 			p.Running++
 		}
 	}
@@ -149,20 +153,20 @@ func (s *State) progress() contract.ReplicateProgress {
 	return p
 }
 
-// settled says that all instances that the open transition makes have been observed, and that those it deletes are
-// going: what there is now is what it has led to.
-func (s *State) settled() bool {
+// isTransitionObserved reports whether all instances that the open transition makes were observed, and those that it
+// deletes are observed as being deleted. The observed replicas then are the result of the transition.
+func (s *State) isTransitionObserved() bool {
 	if len(s.Open.Unseen) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(s.Replicas, func(r contract.ReplicaObservation) bool {
-		return s.going(r) && !r.Deleting
+		return s.isBeingRemoved(r) && !r.Deleting
 	})
 }
 
-// hopeless says that a replica is to be replaced which never ran, and that the pause after it is not over.
-func (s *State) hopeless(n needs, now time.Time) bool {
-	return n.Make > 0 && now.Before(s.CrashLoopUntil) && slices.ContainsFunc(n.Finished, neverRan)
+// isBackingOff reports whether a replica that never ran is to be replaced, and the back-off after it has not ended.
+func (s *State) isBackingOff(n needs, now time.Time) bool {
+	return n.Make > 0 && now.Before(s.CrashLoopUntil) && slices.ContainsFunc(n.Finished, hasNeverRun)
 }
 
-func neverRan(r contract.ReplicaObservation) bool { return !r.EverRan }
+func hasNeverRun(r contract.ReplicaObservation) bool { return !r.EverRan }

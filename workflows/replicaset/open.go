@@ -5,29 +5,29 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// open starts a transition.
-func (e *set) open(ctx workflow.Context, d decision) error {
+// openTransition opens a transition.
+func (e *set) openTransition(ctx workflow.Context, d decision) error {
 	s := &e.state
-	t, in := s.transition(s.needs(), d.Why, workflow.Now(ctx))
+	t, in := s.newTransition(s.needs(), d.Why, workflow.Now(ctx))
 	err := e.loop.OpenTransition(ctx, &t.Transition, entity.Opening{
 		Object: s.Object, Entity: contract.ReplicaSetID(s.Object.Namespace, s.Object.Name), Count: &s.Count,
 		Type: contract.WorkflowReplicate, Input: in,
 	})
 	if err != nil {
-		return e.settle(ctx, replicate, t.reason(), err)
+		return e.recordResult(ctx, replicate, t.failureReason(), err)
 	}
 	s.Open = &t
-	s.Opened(&t.Transition)
-	e.describe(ctx)
+	s.RecordOpened(&t.Transition)
+	e.setSearchAttributes(ctx)
 	return nil
 }
 
-// transition makes the record of a transition and its input.
-func (s *State) transition(n needs, why string, now time.Time) (Transition, contract.ReplicateInput) {
+// newTransition returns the record of a transition and its input.
+func (s *State) newTransition(n needs, why string, now time.Time) (Transition, contract.ReplicateInput) {
 	t := Transition{Generation: s.Set.Generation, Replicas: s.Set.Replicas, Make: n.Make}
 	t.Operation, t.Why, t.Actor, t.Since, t.Deadline = contract.OperationReplicate, why, s.actor(), now,
 		now.Add(deadline(n, s.grace()))
@@ -42,20 +42,20 @@ func (s *State) transition(n needs, why string, now time.Time) (Transition, cont
 		Actor:    t.Actor,
 		Deadline: t.Deadline,
 	}
-	in.Remove, t.Remove = s.named(n.Remove)
-	in.Finished, t.Finished = s.named(n.Finished)
+	in.Remove, t.Remove = s.objectsOf(n.Remove)
+	in.Finished, t.Finished = s.objectsOf(n.Finished)
 	hopeless := false
 	for _, r := range n.Finished {
-		hopeless = hopeless || neverRan(r)
+		hopeless = hopeless || hasNeverRun(r)
 	}
 	if hopeless {
 		s.CrashLoop++
-		s.CrashLoopUntil = now.Add(entity.Pause(s.CrashLoop))
+		s.CrashLoopUntil = now.Add(entity.StepBackoff(s.CrashLoop))
 	}
 	return t, in
 }
 
-func (s *State) named(list []contract.ReplicaObservation) (objects []contract.Object, uids []string) {
+func (s *State) objectsOf(list []contract.ReplicaObservation) (objects []contract.Object, uids []string) {
 	for _, r := range list {
 		objects = append(objects, contract.Object{Namespace: s.Object.Namespace, Name: r.Name, UID: r.UID})
 		uids = append(uids, r.UID)
@@ -64,12 +64,12 @@ func (s *State) named(list []contract.ReplicaObservation) (objects []contract.Ob
 }
 
 func (e *set) objects(list []contract.ReplicaObservation) []contract.Object {
-	objects, _ := e.state.named(list)
+	objects, _ := e.state.objectsOf(list)
 	return objects
 }
 
-// closed notes how the open transition went.
-func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
+// transitionClosed records the outcome of the open transition.
+func (e *set) transitionClosed(ctx workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
 	s := &e.state
 	t := *s.Open
 	s.Open = nil
@@ -82,46 +82,46 @@ func (e *set) closed(ctx workflow.Context, c contract.TransitionClosed, o entity
 	if c.Error != "" || len(t.Unseen) > 0 {
 		s.Known = false // it may have done more than was observed
 	}
-	s.lookAgain()
+	s.findMore()
 	switch {
 	case (t.Cancelled || c.Canceled) && c.Error != "":
-		o.Error = t.Superseded()
+		o.Error = t.SupersededText()
 	case c.Error != "":
-		_ = e.settle(ctx, replicate, t.reason(), entity.ClosedError(c))
+		_ = e.recordResult(ctx, replicate, t.failureReason(), entity.ClosedError(c))
 	default:
-		_ = e.settle(ctx, replicate, "", nil)
-		if r.Set != nil { // it was decided from what is true no longer
-			s.correct(*r.Set)
+		_ = e.recordResult(ctx, replicate, "", nil)
+		if r.Set != nil { // it was decided from an outdated state
+			s.adoptRead(*r.Set)
 		}
 		if t.Reported.Note == "" && t.Make > 0 {
 			s.CrashLoop, s.CrashLoopUntil = 0, time.Time{}
 		}
 	}
 	s.Last = &o
-	s.Closed(&t.Transition, c, o)
-	e.describe(ctx)
+	s.RecordClosed(&t.Transition, c, o)
+	e.setSearchAttributes(ctx)
 }
 
-// correct takes in what an activity read of the set when it kept replicas that it was to delete: that is true, whatever
-// was remembered. What there is of them is looked for.
-func (s *State) correct(now contract.ReplicaSetObservation) {
+// adoptRead records the ReplicaSet that an activity read when it declined to delete replicas. The replicas are read
+// again.
+func (s *State) adoptRead(now contract.ReplicaSetObservation) {
 	if now.UID == s.Object.UID && !s.Set.Gone {
-		s.believe(&now)
+		s.setSet(&now)
 	}
 	s.Known = false
 }
 
-// reason is that of the failure condition when a transition fails.
-func (t Transition) reason() string {
+// failureReason returns the reason of the failure condition after a failed transition.
+func (t Transition) failureReason() string {
 	if t.Make > 0 {
 		return contract.ReasonFailedCreate
 	}
 	return contract.ReasonFailedDelete
 }
 
-// signalProgress tells the open transition how far the replicas are.
+// signalProgress signals the replicas' progress to the open transition.
 func (e *set) signalProgress(ctx workflow.Context) error {
 	t := e.state.Open
-	t.Reported = e.state.latest()
+	t.Reported = e.state.reportedProgress()
 	return e.loop.SignalOpen(ctx, &t.Transition, t.Reported)
 }

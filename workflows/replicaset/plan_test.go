@@ -8,8 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
 const me = "set"
@@ -29,7 +30,7 @@ func with(r contract.ReplicaObservation, change func(*contract.ReplicaObservatio
 	return r
 }
 
-// settledState has a set that wants so many, and those replicas; its status is written.
+// settledState returns a set with that desired number and those replicas; its status is written.
 func settledState(want int, replicas ...contract.ReplicaObservation) *State {
 	s := &State{
 		Object: contract.Object{Namespace: "default", Name: "web", UID: me}, Known: true,
@@ -116,7 +117,7 @@ func TestDecide(t *testing.T) {
 			s.Set.Paused = true
 			s.written()
 		}, entity.ActNone, func(t *testing.T, s *State, d decision) {
-			require.Equal(t, "spec.paused to be false", d.Waiting)
+			require.Equal(t, waits.Unpause, d.Waiting.Kind)
 		}},
 		"paused shows": {settledState(3, three...), func(s *State) {
 			s.Set.Paused = true
@@ -160,20 +161,20 @@ func TestDecide(t *testing.T) {
 		"one vanished meanwhile": {settledState(3, three[0], three[1]), func(s *State) {
 			s.Open = &Transition{Replicas: 3, Make: 1, From: 1}
 		}, actSignal, func(t *testing.T, s *State, d decision) {
-			require.True(t, s.latest().Done)
-			require.NotEmpty(t, s.latest().Note)
+			require.True(t, s.reportedProgress().Done)
+			require.NotEmpty(t, s.reportedProgress().Note)
 		}},
 		"all run": {settledState(3, three[0], three[1], with(three[2], func(r *contract.ReplicaObservation) {
 			r.Ordinal = 1
 		})), func(s *State) {
 			s.Open = &Transition{Replicas: 3, Make: 1, From: 1}
 		}, actSignal, func(t *testing.T, s *State, d decision) {
-			require.Equal(t, contract.ReplicateProgress{Running: 1, Done: true}, s.latest())
+			require.Equal(t, contract.ReplicateProgress{Running: 1, Done: true}, s.reportedProgress())
 		}},
 		"all gone": {settledState(1, three[0]), func(s *State) {
 			s.Open = &Transition{Replicas: 1, Remove: []string{"b", "c"}}
 		}, actSignal, func(t *testing.T, s *State, d decision) {
-			require.Equal(t, contract.ReplicateProgress{Gone: 2, Done: true}, s.latest())
+			require.Equal(t, contract.ReplicateProgress{Gone: 2, Done: true}, s.reportedProgress())
 		}},
 		"signalled already": {settledState(1, three[0]), func(s *State) {
 			s.Open = &Transition{Replicas: 1, Remove: []string{"b"}, Reported: contract.ReplicateProgress{Done: true}}
@@ -232,7 +233,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestWhichGoFirst(t *testing.T) {
+func TestRemovalOrder(t *testing.T) {
 	phase := func(name, phase string) contract.ReplicaObservation {
 		return with(running(name, 9), func(r *contract.ReplicaObservation) { r.Phase, r.Ready = phase, false })
 	}
@@ -242,7 +243,7 @@ func TestWhichGoFirst(t *testing.T) {
 		running("young", 1), with(running("twin-2", 2), func(r *contract.ReplicaObservation) { r.Ordinal = 2 }),
 		with(running("twin-1", 2), func(r *contract.ReplicaObservation) { r.Ordinal = 1 }), running("old", 3),
 	}
-	for i := range want { // whatever the order they are met in
+	for i := range want { // in any order
 		s := settledState(0, append(slices.Clone(want[i:]), want[:i]...)...)
 		require.Equal(t, names(want), names(s.needs().Remove))
 	}
@@ -273,9 +274,9 @@ func TestObservationsInAnyOrder(t *testing.T) {
 	require.Empty(t, s.Replicas, "released")
 }
 
-// TestAnOpenTransitionIsAsked in a new epoch whether it still is: the memory of it may be that of an older copy of
-// Temporal's database.
-func TestAnOpenTransitionIsAsked(t *testing.T) {
+// TestAsksOpenTransition: in a new epoch the set asks whether its transition is still open, because its own state may
+// be that of an older copy of Temporal's database.
+func TestAsksOpenTransition(t *testing.T) {
 	s := settledState(1, running("a", 1))
 	o := *s.Set
 	o.Epoch = 1
@@ -288,13 +289,13 @@ func TestAnOpenTransitionIsAsked(t *testing.T) {
 	require.Equal(t, entity.ActAsk, s.decide(begin()).Action)
 }
 
-func TestFoundReplacesWhatWasKnown(t *testing.T) {
+func TestFoundReplacesKnownReplicas(t *testing.T) {
 	s := settledState(2, running("a", 1), running("b", 1),
 		with(running("new", 1), func(r *contract.ReplicaObservation) {
 			r.ResourceVersion = "12"
 		}))
 	s.Known = false
-	s.found(contract.FindReplicasResult{ResourceVersion: "10",
+	s.applyFound(contract.FindReplicasResult{ResourceVersion: "10",
 		Replicas: []contract.ReplicaObservation{running("b", 1),
 			with(running("c", 1), func(r *contract.ReplicaObservation) {
 				r.Ordinal = 7
@@ -312,7 +313,7 @@ func TestTombstonesAreBounded(t *testing.T) {
 	require.Len(t, s.Tombstones, maxTombstones)
 }
 
-func TestARepairStaysWithItsObject(t *testing.T) {
+func TestRepairKeepsObject(t *testing.T) {
 	was := settledState(1)
 	for name, change := range map[string]func(*State){
 		"set.uid": func(s *State) { s.Set = &contract.ReplicaSetObservation{UID: "other"} },
@@ -321,16 +322,16 @@ func TestARepairStaysWithItsObject(t *testing.T) {
 	} {
 		now := *was
 		change(&now)
-		require.ErrorContains(t, sound(was, &now), name+":")
+		require.ErrorContains(t, checkRepair(was, &now), name+":")
 	}
 	now := *was
 	now.Ordinal = 7
-	require.NoError(t, sound(was, &now))
+	require.NoError(t, checkRepair(was, &now))
 }
 
-// TestNoMoreInstancesAreRemembered: beyond the bound its own push out those that it might adopt, and it looks again
-// when some have gone.
-func TestNoMoreInstancesAreRemembered(t *testing.T) {
+// TestBoundsKnownInstances: beyond the bound, the set's own instances displace those that it might adopt. The set reads
+// them again when some are gone.
+func TestBoundsKnownInstances(t *testing.T) {
 	s := settledState(1)
 	free := func(i int) contract.ReplicaObservation {
 		return with(running(fmt.Sprintf("free-%05d", i), 1), func(r *contract.ReplicaObservation) { r.OwnerUID = "" })
@@ -346,15 +347,15 @@ func TestNoMoreInstancesAreRemembered(t *testing.T) {
 	require.True(t, s.Known)
 	s.observeReplica(contract.ReplicaObservation{UID: "free-00007", Gone: true})
 	require.False(t, s.Known)
-	s.found(contract.FindReplicasResult{ResourceVersion: "9",
+	s.applyFound(contract.FindReplicasResult{ResourceVersion: "9",
 		Replicas: []contract.ReplicaObservation{running("own", 1), free(1)}})
 	require.Len(t, s.Replicas, 2)
 	require.Zero(t, s.More)
 	require.True(t, s.Known)
 }
 
-// TestANewEpochIsHeardOfTheSetToo: versions may have run backwards, and instances may be told of first.
-func TestANewEpochIsHeardOfTheSetToo(t *testing.T) {
+// TestNewEpochOfSetAndInstances: versions may have run backwards, and instances may be observed first.
+func TestNewEpochOfSetAndInstances(t *testing.T) {
 	s := &State{}
 	s.observeSet(contract.ReplicaSetObservation{UID: me, ResourceVersion: "90", Replicas: 3, Epoch: 1})
 	s.Known = true
@@ -365,21 +366,21 @@ func TestANewEpochIsHeardOfTheSetToo(t *testing.T) {
 	s.observeSet(contract.ReplicaSetObservation{UID: me, ResourceVersion: "9", Replicas: 1, Epoch: 2})
 	require.Equal(t, 5, s.Set.Replicas, "an old one of the same epoch")
 	s.observeSet(contract.ReplicaSetObservation{UID: "another", ResourceVersion: "20", Epoch: 2})
-	n := s.next()
+	n := s.successor()
 	require.EqualValues(t, 2, n.Epoch)
 	n.observeSet(contract.ReplicaSetObservation{UID: "another", ResourceVersion: "11", Replicas: 7, Epoch: 3})
 	require.Equal(t, 7, n.Set.Replicas)
 }
 
-// TestAHoldThatMemoryLacksIsRecalled: an older copy of the history has forgotten it, and no new epoch has begun yet.
-func TestAHoldThatMemoryLacksIsRecalled(t *testing.T) {
+// TestRestoresUnknownHold: the state is an older copy without the hold, and no new epoch has begun yet.
+func TestRestoresUnknownHold(t *testing.T) {
 	at := begin().Add(time.Minute)
 	s := settledState(3)
 	o := *s.Set
 	o.ResourceVersion = "2"
 	o.Conditions = []contract.Condition{
 		{Type: contract.ConditionHeld, Status: "True", Message: "held by bob", LastTransitionTime: &at}}
-	require.NoError(t, s.patched(contract.PatchReplicaSetInput{ResourceVersion: s.Set.ResourceVersion},
+	require.NoError(t, s.applyPatch(contract.PatchReplicaSetInput{ResourceVersion: s.Set.ResourceVersion},
 		contract.PatchReplicaSetResult{Conflict: true, Current: &o}, at))
 	require.Equal(t, "held by bob", s.Hold.Message)
 	require.False(t, s.Known)

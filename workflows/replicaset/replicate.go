@@ -8,80 +8,83 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// eachMade is what a transition may take longer for each replica that it makes.
-const eachMade = 2 * time.Second
+// timePerReplica is added to a transition's deadline for each replica that it makes.
+const timePerReplica = 2 * time.Second
 
-// deadline is how long a transition may take: as long as the start of a VM where it makes replicas, and as long as the
-// end of one.
+// deadline returns how long a transition may take: the time of a VM's start if it makes replicas, and that of a VM's
+// end if it deletes some.
 func deadline(n needs, grace time.Duration) time.Duration {
 	d := grace + entity.StopSlack
 	if n.Make > 0 {
-		d += entity.StartTime + time.Duration(n.Make)*eachMade
+		d += entity.StartTime + time.Duration(n.Make)*timePerReplica
 	}
 	return d
 }
 
-// batch is how many replicas one activity makes. A few are made within a workflow task.
+// batch is how many replicas one activity makes. A few are made within one workflow task.
 const batch = 25
 
-// Replicate makes the replicas that are missing, deletes those that are too many or have ended, and waits until the
-// set's entity says that they run and are gone. Cancelled, it goes no further and leaves what it has made: what becomes
-// of that, the entity decides.
+// Replicate makes the missing replicas, deletes those that are too many or have ended, and waits until the set's entity
+// signals that they run and are gone. When cancelled it stops and keeps what it has made; the entity decides about
+// that.
 func Replicate(ctx workflow.Context, in contract.ReplicateInput) (contract.ReplicateResult, error) {
-	r, err := newReplication(ctx, in).replicate(ctx)
-	return entity.Reported(ctx, r, err)
+	r, err := newReplication(ctx, in).run(ctx)
+	return entity.ReportOutcome(ctx, r, err)
 }
 
-func (t *replication) replicate(ctx workflow.Context) (contract.ReplicateResult, error) {
+func (t *replication) run(ctx workflow.Context) (contract.ReplicateResult, error) {
 	if err := t.makeAll(ctx); err != nil {
 		return contract.ReplicateResult{}, err
 	}
 	if t.set != nil {
-		t.say(ctx, "The set has changed meanwhile; what it wants now is another transition's.")
-		return contract.ReplicateResult{Summary: t.summary() + " Then the set changed.", Taken: t.taken,
+		t.setDetails(ctx, "The set has changed meanwhile; another transition follows.")
+		return contract.ReplicateResult{Summary: t.summary() + " Then the set changed.", Taken: t.maxTakenOrdinal,
 			Set: t.set}, nil
 	}
 	if err := t.deleteAll(ctx); err != nil {
 		return contract.ReplicateResult{}, err
 	}
 	if t.set != nil {
-		t.say(ctx, "Replicas that were to go are wanted now; they stay.")
-		return contract.ReplicateResult{Summary: t.summary() + " Others that were to go are wanted now, and stay.",
-			Taken: t.taken, Set: t.set}, nil
+		t.setDetails(ctx, "Replicas to be deleted are needed again; they stay.")
+		return contract.ReplicateResult{Summary: t.summary() + " Others to be deleted are needed again, and stay.",
+			Taken: t.maxTakenOrdinal, Set: t.set}, nil
 	}
-	if t.taken > 0 {
-		t.say(ctx, "Names were taken; another transition makes up for it.")
-		return contract.ReplicateResult{Summary: t.summary() + " Names derived for others were taken.", Taken: t.taken},
+	if t.maxTakenOrdinal > 0 {
+		t.setDetails(ctx, "Names were taken; another transition makes the missing replicas.")
+		return contract.ReplicateResult{Summary: t.summary() + " The names of others were taken.",
+				Taken: t.maxTakenOrdinal},
 			nil
 	}
-	return t.await(ctx)
+	return t.awaitDone(ctx)
 }
 
 // replication is one run of Replicate.
 type replication struct {
 	*entity.Child[contract.ReplicateProgress]
-	in      contract.ReplicateInput
-	made    int
-	deleted int
-	set     *contract.ReplicaSetObservation // as it was read when it turned out to want something else by now
-	taken   int                             // the highest ordinal whose name somebody else has
+	in              contract.ReplicateInput
+	made            int
+	deleted         int
+	set             *contract.ReplicaSetObservation // as it was read, if it no longer asks for this transition
+	maxTakenOrdinal int                             // the highest ordinal whose name another owner has
 }
 
 func newReplication(ctx workflow.Context, in contract.ReplicateInput) *replication {
 	t := &replication{in: in}
 	t.Child = entity.NewChild[contract.ReplicateProgress](ctx, entity.Record{Why: in.Why, Actor: in.Actor},
-		func(ctx workflow.Context) { t.say(ctx, "") })
+		func(ctx workflow.Context) { t.setDetails(ctx, "") })
 	return t
 }
 
-// say shows how far it is, and what happens now.
-func (t *replication) say(ctx workflow.Context, what string) { t.Say(ctx, t.summary(), what) }
+// setDetails shows the progress and the current step.
+func (t *replication) setDetails(ctx workflow.Context, what string) {
+	t.SetDetails(ctx, t.summary(), what)
+}
 
-// summary is how far it is.
+// summary returns the progress, for people.
 func (t *replication) summary() string {
 	var parts []string
 	if t.in.Make > 0 {
@@ -107,26 +110,26 @@ func (t *replication) makeAll(ctx workflow.Context) error {
 		r, err := inBatch[contract.CreateReplicasResult](ctx, contract.ActivityCreateReplicas,
 			fmt.Sprintf("make %d of %d replicas", n, t.in.Make), t.in.Make, in)
 		if err != nil {
-			t.say(ctx, "The replicas could not be made: "+entity.Message(err))
+			t.setDetails(ctx, "The replicas could not be made: "+entity.Message(err))
 			return err
 		}
 		t.made += r.Made
 		for _, ordinal := range r.Taken {
-			t.taken = max(t.taken, ordinal)
+			t.maxTakenOrdinal = max(t.maxTakenOrdinal, ordinal)
 		}
 		if r.Refused != nil {
-			return t.refused(ctx, "made", r.Refused)
+			return t.refuse(ctx, "made", r.Refused)
 		}
 		if t.set = r.Set; t.set != nil {
 			return nil
 		}
 		next += n
-		t.say(ctx, "")
+		t.setDetails(ctx, "")
 	}
 	return nil
 }
 
-// deleteAll deletes what is to go, batch after batch.
+// deleteAll deletes the surplus and ended replicas, batch after batch.
 func (t *replication) deleteAll(ctx workflow.Context) error {
 	for _, list := range []struct {
 		objects []contract.Object
@@ -155,7 +158,7 @@ func (t *replication) delete(ctx workflow.Context, in contract.DeleteReplicasInp
 	what := fmt.Sprintf("delete %d of %d replicas", len(in.Remove)+len(in.Finished), t.toDelete())
 	r, err := inBatch[contract.DeleteReplicasResult](ctx, contract.ActivityDeleteReplicas, what, t.toDelete(), in)
 	if err != nil {
-		t.say(ctx, "The replicas could not be deleted: "+entity.Message(err))
+		t.setDetails(ctx, "The replicas could not be deleted: "+entity.Message(err))
 		return err
 	}
 	t.deleted += r.Deleted
@@ -163,37 +166,36 @@ func (t *replication) delete(ctx workflow.Context, in contract.DeleteReplicasInp
 		t.set = r.Set
 	}
 	if r.Refused != nil {
-		return t.refused(ctx, "deleted", r.Refused)
+		return t.refuse(ctx, "deleted", r.Refused)
 	}
-	t.say(ctx, "")
+	t.setDetails(ctx, "")
 	return nil
 }
 
-// refused ends the transition: what the API server refuses now, it would refuse of the others too. Those that were made
-// stay.
-func (t *replication) refused(ctx workflow.Context, what string, r *contract.Refusal) error {
-	t.say(ctx, "The rest could not be "+what+": "+r.Message)
+// refuse ends the transition: the API server would refuse the remaining replicas, too. Those that were made stay.
+func (t *replication) refuse(ctx workflow.Context, what string, r *contract.Refusal) error {
+	t.setDetails(ctx, "The rest could not be "+what+": "+r.Message)
 	return temporal.NewNonRetryableApplicationError(r.Message, r.Type, nil)
 }
 
-// await waits until the set's entity says that it is done. Replicas that are merely late stay: they are what the user
-// asked for, and Kubernetes keeps trying to place them.
-func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, error) {
-	t.say(ctx, "")
-	// Its time counts from now: what waited in virtflow's own queues until everything was asked for had not begun.
+// awaitDone waits until the set's entity signals that it is done. Replicas that are merely late stay: the user asked
+// for them, and Kubernetes keeps trying to place them.
+func (t *replication) awaitDone(ctx workflow.Context) (contract.ReplicateResult, error) {
+	t.setDetails(ctx, "")
+	// The time counts from now: waiting in virtflow's own queues before that does not use it up.
 	limit := t.in.Deadline.Sub(workflow.GetInfo(ctx).WorkflowStartTime)
 	ok, err := workflow.AwaitWithTimeout(ctx, limit, func() bool { return t.Latest.Done })
-	took := t.Took(ctx, 10*time.Millisecond).String()
+	took := t.Elapsed(ctx, 10*time.Millisecond).String()
 	switch {
 	case err != nil:
 		return contract.ReplicateResult{}, err
 	case !ok:
-		t.say(ctx, "The deadline has passed. What was made stays, and runs as soon as it can.")
+		t.setDetails(ctx, "The deadline has passed. What was made stays, and runs as soon as it can.")
 		return contract.ReplicateResult{}, temporal.NewNonRetryableApplicationError(
-			t.summary()+" That is all after "+took+
+			t.summary()+" The deadline passed after "+took+
 				"; see the conditions of the VirtualMachineInstances", contract.ErrorDeadline, nil)
 	default:
-		t.say(ctx, t.Latest.Note)
+		t.setDetails(ctx, t.Latest.Note)
 		summary := t.summary() + " It took " + took + "."
 		if t.Latest.Note != "" {
 			summary += " " + t.Latest.Note
@@ -202,8 +204,8 @@ func (t *replication) await(ctx workflow.Context) (contract.ReplicateResult, err
 	}
 }
 
-// inBatch calls an activity that does many things at once. A transition that is cancelled lets it end: what it did is
-// then known.
+// inBatch calls an activity that handles many objects. When the transition is cancelled the activity still ends, so
+// that its result is known.
 func inBatch[Out any](ctx workflow.Context, activity, what string, of int, in any) (Out, error) {
 	dctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()

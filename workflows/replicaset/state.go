@@ -5,46 +5,46 @@ import (
 	"strings"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// maxTombstones bounds how many of the replicas that are gone are remembered.
+// maxTombstones bounds the UIDs of gone replicas in the state.
 const maxTombstones = 256
 
-// State is everything that a replica set's entity knows. It is carried across Continue-As-New.
+// State is the state of a replica set's entity. It is carried across Continue-As-New.
 type State struct {
 	Object contract.Object                 `json:"object"`
 	Set    *contract.ReplicaSetObservation `json:"set,omitempty"`
-	// Next is a newer incarnation of the name, adopted when this one is gone.
+	// Next is a newer object of the same name. The entity continues with it when this one is gone.
 	Next *contract.ReplicaSetObservation `json:"next,omitempty"`
-	// Missed says that the set was gone before it was seen: something old and late has started this entity.
-	Missed bool `json:"missed,omitempty"`
+	// NeverSeen means that the set was gone before it was observed: a late signal has started this entity.
+	NeverSeen bool `json:"missed,omitempty"`
 
 	// Replicas are the instances that the set controls, might adopt or has just released, ordered by UID.
 	Replicas []contract.ReplicaObservation `json:"replicas,omitempty"`
-	// Tombstones are UIDs of the last ones that were gone: a late observation does not bring them back.
+	// Tombstones has the UIDs of the last gone replicas, so that a late observation does not bring them back.
 	Tombstones []string `json:"tombstones,omitempty"`
-	// Known says that the replicas have been looked up, and nothing has happened since that might have been missed.
+	// Known means that the replicas were read, and that no observation may have been lost since.
 	Known bool `json:"known,omitempty"`
-	// More is how many there are, or were when they were looked up, besides contract.MaxReplicasSeen.
+	// More is the number of replicas beyond contract.MaxReplicasSeen when they were last read.
 	More int `json:"more,omitempty"`
 	// Ordinal is the highest that was given to a replica.
 	Ordinal int `json:"ordinal,omitempty"`
 
-	// Open is the transition in flight, and Count numbers them.
+	// Open is the open transition, and Count the number of transitions so far.
 	Open  *Transition `json:"open,omitempty"`
 	Count int         `json:"count,omitempty"`
-	// Last is how the last transition went.
+	// Last is the outcome of the last transition.
 	Last    *entity.Outcome `json:"last,omitempty"`
 	Failure *entity.Failure `json:"failure,omitempty"`
-	// CrashLoop counts replicas that ended without ever having run, one after the other; the next is not made before
+	// CrashLoop counts replicas in a row that ended without ever having run. The next is not made before
 	// CrashLoopUntil.
 	CrashLoop      int       `json:"crashLoop,omitempty"`
 	CrashLoopUntil time.Time `json:"crashLoopUntil,omitzero"`
 
-	// Scale and Scaled are what is known of who scaled the set past the webhooks that record it: see scale.go.
+	// Scale and Scaled have who scaled the set past the webhooks that record it: see actor.go.
 	Scale  *contract.RequestReport `json:"scale,omitempty"`
 	Scaled Scaled                  `json:"scaled,omitzero"`
 
@@ -61,72 +61,72 @@ type Transition struct {
 	entity.Transition
 	// Generation is the set's when it was opened; 0 where it was opened before this was kept.
 	Generation int64 `json:"generation,omitempty"`
-	// Replicas is how many it is to lead to; From and Make are the ordinals that it gives out.
+	// Replicas is the desired number. From and Make are the ordinals that it gives out.
 	Replicas int `json:"replicas"`
 	From     int `json:"from,omitempty"`
 	Make     int `json:"make,omitempty"`
-	// Unseen are those of them of which no instance has been observed yet.
+	// Unseen are those ordinals of which no instance was observed yet.
 	Unseen []int `json:"unseen,omitempty"`
-	// Remove are UIDs of replicas that go, Finished of those that have ended by themselves.
+	// Remove has the UIDs of surplus replicas, Finished of those that have ended by themselves.
 	Remove   []string `json:"remove,omitempty"`
 	Finished []string `json:"finished,omitempty"`
-	// Reported is what was last signalled to the child.
+	// Reported is the progress that was last signalled to the child.
 	Reported contract.ReplicateProgress `json:"reported,omitzero"`
 }
 
-// open is the transition in flight, or nil.
-func (s *State) open() *entity.Transition {
+// openTransition returns the open transition, or nil.
+func (s *State) openTransition() *entity.Transition {
 	if s.Open == nil {
 		return nil
 	}
 	return &s.Open.Transition
 }
 
-// observeSet folds what crdwatch saw of the object.
+// observeSet folds in an observation of the object.
 func (s *State) observeSet(o contract.ReplicaSetObservation) {
-	again := s.HeardObject(o.Epoch)
+	newEpoch := s.AdvanceObjectEpoch(o.Epoch)
 	if s.Set == nil {
-		if s.Missed = o.Gone; !o.Gone {
+		if s.NeverSeen = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
 		return
 	}
-	now, next := entity.Track(s.Set, s.Next, o, again)
+	now, next := entity.Track(s.Set, s.Next, o, newEpoch)
 	s.Next = next
 	switch {
-	case !again || o.Gone:
+	case !newEpoch || o.Gone:
 	case o.UID == s.Object.UID:
-		defer s.reread()
+		defer s.markUnknown()
 	default:
-		now = entity.Gone(now) // nobody reads it: what changes its instances reads them, and the set
+		now = entity.AsGone(now) // the set itself needs no read: the activities that change its instances read it
 	}
-	s.believe(now)
+	s.setSet(now)
 }
 
-// reread has the replicas looked up again and the status written anew: what is remembered of both may be older than
-// what is true.
-func (s *State) reread() {
-	s.Stale, s.Known, s.OutcomeUnknown = false, false, true
+// markUnknown has the replicas read again and the status written again: what is known of both may be outdated.
+func (s *State) markUnknown() {
+	s.NoteRead() // the activity reads them
+	s.Known, s.OutcomeUnknown = false, true
 	s.Replicas, s.Tombstones = nil, nil
-	s.open().AskNow()
+	s.openTransition().AskNow()
 }
 
-// believe takes what is the newest of the set.
-func (s *State) believe(o *contract.ReplicaSetObservation) {
+// setSet replaces the set by a newer observation.
+func (s *State) setSet(o *contract.ReplicaSetObservation) {
 	if o.Generation != s.Set.Generation {
-		s.specChanged()
-		s.seeScaled(*o)
+		s.retryFailure()
+		s.matchScaleReport(*o)
 	}
 	if held, ok := conditions.Get(o.Conditions, contract.ConditionHeld); ok && o != s.Set && !o.Gone &&
-		s.Forgot(&held) {
+		s.HasLostHold(&held) {
 		s.Hold = entity.HoldShown(&held)
-		s.reread()
+		s.markUnknown()
 	}
 	s.Set = o
 }
 
-// specChanged: somebody changed the specification, so what failed before may go well now.
-func (s *State) specChanged() {
+// retryFailure makes a failed step due at once, after the specification has changed.
+func (s *State) retryFailure() {
 	s.Failure = s.Failure.RetryAfter(time.Time{})
 	s.CrashLoop, s.CrashLoopUntil = 0, time.Time{}
 }
@@ -141,8 +141,9 @@ func (s *State) adopt(o contract.ReplicaSetObservation) {
 	}
 }
 
-// next moves on to the newer incarnation. What is known of instances stays: it is looked up anyway.
-func (s *State) next() State {
+// successor returns the state with which the entity continues for the newer object. The known instances stay, and are
+// read again.
+func (s *State) successor() State {
 	n := State{
 		Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
 		Memory: s.Memory.Next(),
@@ -153,10 +154,10 @@ func (s *State) next() State {
 	return n
 }
 
-// observeReplicas folds what crdwatch saw of instances.
+// observeReplicas folds in an observation of instances.
 func (s *State) observeReplicas(o contract.ReplicasObservation) {
-	if s.Heard(o.Epoch) {
-		s.reread()
+	if s.AdvanceEpoch(o.Epoch) {
+		s.markUnknown()
 	}
 	for _, r := range o.Replicas {
 		s.observeReplica(r)
@@ -166,17 +167,17 @@ func (s *State) observeReplicas(o contract.ReplicasObservation) {
 	}
 }
 
-// observeReplica folds one. Of two observations of one version the later one counts: the selector may have changed in
-// between.
+// observeReplica folds in the observation of one instance. Of two with the same version the later one counts: the
+// selector may have changed in between.
 func (s *State) observeReplica(o contract.ReplicaObservation) {
 	if s.Object.UID == "" {
-		return // they are looked up once the object has been seen
+		return // they are read after the object was observed
 	}
 	i, known := slices.BinarySearchFunc(s.Replicas, o.UID, byUID)
 	if o.Gone {
 		if known {
 			s.Replicas = slices.Delete(s.Replicas, i, i+1)
-			s.lookAgain()
+			s.findMore()
 		}
 		s.addTombstone(o)
 		return
@@ -187,39 +188,38 @@ func (s *State) observeReplica(o contract.ReplicaObservation) {
 	if known && entity.Newer(s.Replicas[i].ResourceVersion, o.ResourceVersion) {
 		return
 	}
-	s.numbered(o)
-	if !s.concerns(o) && !known {
+	s.recordOrdinal(o)
+	if !s.isRelevant(o) && !known {
 		return
 	}
 	switch {
-	case known && s.concerns(o):
+	case known && s.isRelevant(o):
 		s.Replicas[i] = o
 	case known:
 		s.Replicas = slices.Delete(s.Replicas, i, i+1)
-	case s.fits(o):
+	case s.makeRoom(o):
 		i, _ = slices.BinarySearchFunc(s.Replicas, o.UID, byUID)
 		s.Replicas = slices.Insert(s.Replicas, i, o)
 	}
 }
 
-// fits makes room for another instance, and says whether there is any: its own are more to a set than those that it
-// might adopt.
-func (s *State) fits(o contract.ReplicaObservation) bool {
+// makeRoom reports whether another instance may be added, and drops one that the set might adopt if it needs the room
+// for one of its own.
+func (s *State) makeRoom(o contract.ReplicaObservation) bool {
 	if len(s.Replicas) < contract.MaxReplicasSeen {
 		return true
 	}
 	s.More++
-	free := slices.IndexFunc(s.Replicas, func(r contract.ReplicaObservation) bool { return !s.mine(r) })
-	if free < 0 || !s.mine(o) {
+	free := slices.IndexFunc(s.Replicas, func(r contract.ReplicaObservation) bool { return !s.isController(r) })
+	if free < 0 || !s.isController(o) {
 		return false
 	}
 	s.Replicas = slices.Delete(s.Replicas, free, free+1)
 	return true
 }
 
-// lookAgain has the replicas looked up once more, when something was done about those that were looked at, and there
-// are more.
-func (s *State) lookAgain() {
+// findMore has the replicas read again after some were handled, if there are more than the state has.
+func (s *State) findMore() {
 	if s.More > 0 {
 		s.Known = false
 	}
@@ -228,7 +228,7 @@ func (s *State) lookAgain() {
 func byUID(r contract.ReplicaObservation, uid string) int { return strings.Compare(r.UID, uid) }
 
 func (s *State) addTombstone(o contract.ReplicaObservation) {
-	s.numbered(o)
+	s.recordOrdinal(o)
 	if slices.Contains(s.Tombstones, o.UID) {
 		return
 	}
@@ -238,8 +238,8 @@ func (s *State) addTombstone(o contract.ReplicaObservation) {
 	}
 }
 
-// numbered notes the ordinal of an instance that this set has made.
-func (s *State) numbered(o contract.ReplicaObservation) {
+// recordOrdinal records the ordinal of an instance that this set has made.
+func (s *State) recordOrdinal(o contract.ReplicaObservation) {
 	if o.OwnerUID != s.Object.UID || o.Ordinal == 0 {
 		return
 	}
@@ -249,13 +249,13 @@ func (s *State) numbered(o contract.ReplicaObservation) {
 	}
 }
 
-// concerns says whether an instance is this set's, or might become so.
-func (s *State) concerns(o contract.ReplicaObservation) bool {
+// isRelevant reports whether an instance is this set's, or may be adopted.
+func (s *State) isRelevant(o contract.ReplicaObservation) bool {
 	return o.OwnerUID == s.Object.UID || o.OwnerUID == "" && o.Matches
 }
 
-// found takes in a complete list of what there is.
-func (s *State) found(r contract.FindReplicasResult) {
+// applyFound folds in the complete list of the replicas.
+func (s *State) applyFound(r contract.FindReplicasResult) {
 	there := make([]string, 0, len(r.Replicas))
 	for _, o := range r.Replicas {
 		there = append(there, o.UID)

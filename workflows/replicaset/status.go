@@ -3,22 +3,22 @@ package replicaset
 import (
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// KubeVirt's conditions of a replica set.
+// Conditions of KubeVirt's replica set.
 const (
 	conditionPaused  = "ReplicaPaused"
 	conditionFailure = "ReplicaFailure"
 )
 
-// status is what users are to see.
+// status returns the desired status.
 func (s *State) status() contract.ReplicaSetStatus {
 	st := contract.ReplicaSetStatus{LabelSelector: s.Set.Selector, Conditions: s.Conditions}
 	for _, r := range s.Replicas {
-		if s.counts(r) {
+		if s.countsForSet(r) {
 			st.Replicas++
 			if r.Ready {
 				st.ReadyReplicas++
@@ -28,7 +28,7 @@ func (s *State) status() contract.ReplicaSetStatus {
 	return st
 }
 
-// setConditions brings the conditions up to date.
+// setConditions updates the conditions.
 func (s *State) setConditions(now time.Time) {
 	now = now.Truncate(time.Second)
 	if s.Set.Paused {
@@ -45,27 +45,26 @@ func (s *State) setConditions(now time.Time) {
 		s.Conditions = conditions.Set(s.Conditions,
 			contract.Condition{Type: conditionFailure, Status: "True", Reason: f.Reason, Message: f.Message}, now)
 	} else if s.Set.Replicas > contract.MaxReplicas && s.Set.Unusable != "" {
-		// KubeVirt has no such bound: whoever scales beyond it must see why nothing happens.
+		// KubeVirt has no such bound, so a user who scales beyond it must see why nothing happens.
 		unusable := contract.Condition{Type: conditionFailure, Status: "True", Reason: contract.ReasonFailedCreate,
 			Message: s.Set.Unusable}
 		s.Conditions = conditions.Show(s.Conditions, conditionFailure, &unusable, now)
 	} else {
 		s.Conditions = conditions.Remove(s.Conditions, conditionFailure)
 	}
-	s.Conditions = s.Show(s.Conditions, now)
+	s.Conditions = s.SetConditions(s.Conditions, now)
 }
 
 // progressPause is how long a status may be behind by less than a tenth of the way.
 const progressPause = 5 * time.Second
 
-// differs says whether the status is worth a write, now or, when that is later, at the time that it answers. While a
-// transition goes on, numbers change by ones; they are written in tenths, or when nothing was written for a while: the
-// last few may take until the deadline.
-func (s *State) differs(now time.Time) (bool, time.Time) {
+// needsWrite reports whether the status is to be written, now or, if that is later, at the returned time. During a
+// transition the numbers change by ones. They are written in tenths, or when nothing was written for a while: the last
+// few replicas may take until the deadline.
+func (s *State) needsWrite(now time.Time) (bool, time.Time) {
 	st := s.status()
 	if s.Written == nil {
-		// Before the replicas have been looked up nothing is known; a status that is older than this workflow is
-		// written once more.
+		// The replicas were not read yet. Writing a status again that is older than this workflow changes nothing.
 		return s.Known, time.Time{}
 	}
 	if s.OutcomeUnknown {
@@ -77,7 +76,8 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 	then := *s.Written
 	if t := s.Open; t != nil && !t.Cancelled {
 		steps := max(t.Make, len(t.Remove)+len(t.Finished))
-		if !worth(st.Replicas, then.Replicas, steps) && !worth(st.ReadyReplicas, then.ReadyReplicas, steps) {
+		if !isWorthReporting(st.Replicas, then.Replicas, steps) &&
+			!isWorthReporting(st.ReadyReplicas, then.ReadyReplicas, steps) {
 			then.Replicas, then.ReadyReplicas = st.Replicas, st.ReadyReplicas
 		}
 	}
@@ -91,7 +91,7 @@ func (s *State) differs(now time.Time) (bool, time.Time) {
 	return !now.Before(at), at
 }
 
-// events are what a write of the status announces.
+// events returns the events that a write of the status records.
 func (s *State) events(now contract.ReplicaSetStatus) []contract.Event {
 	var then []contract.Condition
 	if s.Written != nil {
@@ -99,7 +99,8 @@ func (s *State) events(now contract.ReplicaSetStatus) []contract.Event {
 	} else {
 		then = s.Set.Conditions
 	}
-	was, is := conditions.Is(then, conditionPaused, "True"), conditions.Is(now.Conditions, conditionPaused, "True")
+	was := conditions.HasStatus(then, conditionPaused, "True")
+	is := conditions.HasStatus(now.Conditions, conditionPaused, "True")
 	switch {
 	case is && !was:
 		return []contract.Event{{Type: "Normal", Reason: "SuccessfulPaused", Message: "Paused"}}
@@ -110,7 +111,7 @@ func (s *State) events(now contract.ReplicaSetStatus) []contract.Event {
 	}
 }
 
-// phase is the one word that the search attribute has.
+// phase returns the value of the search attribute.
 func (s *State) phase() string {
 	switch {
 	case s.Set == nil:

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -29,7 +29,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 		return err
 	}
 	e.loop = entity.NewLoop(ctx, e)
-	e.loop.OnTransitionClosed(e.state.open, e.closed)
+	e.loop.OnTransitionClosed(e.state.openTransition, e.transitionClosed)
 	entity.OnSignal(e.loop, contract.SignalObserveReplicaSet, func(o contract.ReplicaSetObservation) {
 		e.state.observeSet(o)
 	})
@@ -39,22 +39,22 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
 	}
-	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, e.state.scaling)
+	e.loop.OnReports(&e.state.Manual, func() string { return e.state.Object.UID }, e.state.noteScaleReport)
 	return e.loop.Run(contract.WorkflowReplicaSet, func(carried []byte) any {
 		return contract.EntityInput{Namespace: in.Namespace, Name: in.Name, Carried: carried}
 	})
 }
 
-// State answers the state query.
+// State returns the answer to the state query.
 func (e *set) State() any { return e.state }
 
-// Busy is false: a transition outlives the run that has opened it.
+// Busy reports whether the run must not end; it is always false: a transition outlives the run that has opened it.
 func (e *set) Busy() bool { return false }
 
-// Refresh brings what is derived from observations up to date.
+// Refresh updates what is derived from observations.
 func (e *set) Refresh(now time.Time) {
 	if e.state.Set != nil {
-		e.state.forgetFailure()
+		e.state.dropObsoleteFailure()
 		e.state.setConditions(now)
 	}
 }
@@ -64,11 +64,11 @@ func (e *set) Plan(now time.Time) entity.Plan {
 	return e.state.decide(now).Plan(e.state.Failure, e.act)
 }
 
-// Details are what the Temporal UI shows first.
+// Details returns the summary that the Temporal UI shows first.
 func (e *set) Details(p entity.Plan) string {
 	s := &e.state
 	if s.Set == nil {
-		return fmt.Sprintf("VirtualMachineInstanceReplicaSet %s/%s has not been seen yet.", s.Object.Namespace,
+		return fmt.Sprintf("VirtualMachineInstanceReplicaSet %s/%s has not been observed yet.", s.Object.Namespace,
 			s.Object.Name)
 	}
 	var b strings.Builder
@@ -79,13 +79,13 @@ func (e *set) Details(p entity.Plan) string {
 	case p.Finish:
 		b.WriteString("\n\nIt is gone.")
 	case s.Open != nil:
-		b.WriteString("\n\n" + s.Open.Doing())
-	case p.Waiting != "":
-		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
+		b.WriteString("\n\n" + s.Open.Text())
+	default:
+		b.WriteString(p.WaitText())
 	}
 	if s.More > 0 {
-		fmt.Fprintf(&b, "\n\nThere are %d more instances that it controls or might adopt: it looks at %d at once, "+
-			"and at the others afterwards.", s.More, contract.MaxReplicasSeen)
+		fmt.Fprintf(&b, "\n\nThere are %d more instances that it controls or might adopt: it handles %d at once, "+
+			"and the others afterwards.", s.More, contract.MaxReplicasSeen)
 	}
 	if s.CrashLoop > 0 {
 		fmt.Fprintf(&b, "\n\n%d times in a row replicas ended without having run. The next are not made before %s.",
@@ -100,8 +100,8 @@ func (e *set) Details(p entity.Plan) string {
 	return b.String()
 }
 
-// describe keeps the search attributes current.
-func (e *set) describe(ctx workflow.Context) {
+// setSearchAttributes updates the search attributes.
+func (e *set) setSearchAttributes(ctx workflow.Context) {
 	s := &e.state
 	if s.Set == nil {
 		return
@@ -110,7 +110,7 @@ func (e *set) describe(ctx workflow.Context) {
 	if s.Open != nil {
 		op = string(contract.OperationReplicate)
 	}
-	e.loop.Describe(ctx, []entity.Attribute{
+	e.loop.SetSearchAttributes(ctx, []entity.Attribute{
 		{Name: contract.SearchUID, Value: s.Object.UID},
 		{Name: contract.SearchPhase, Value: s.phase()},
 		{Name: contract.SearchOperation, Value: op},

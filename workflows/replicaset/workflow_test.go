@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/replicaset"
 )
 
@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) at(d time.Duration, f func()) { w.env.RegisterDelayedCallback(f, d) }
 
-func (w *world) gone(at time.Duration) {
+func (w *world) deleteSet(at time.Duration) {
 	w.at(at, w.DeleteSet)
 }
 
@@ -88,7 +88,7 @@ func TestScaleUpAndDown(t *testing.T) {
 		w.status(1, 1)
 		require.Equal(t, []int{1}, w.Ordinals(), "of equal ones the youngest go first")
 	})
-	w.gone(30 * time.Second)
+	w.deleteSet(30 * time.Second)
 	w.run()
 	require.Equal(t, []string{"replicate/1", "replicate/2"}, w.transitions)
 	require.Equal(t, "alice", w.inputs[0].Actor)
@@ -97,7 +97,7 @@ func TestScaleUpAndDown(t *testing.T) {
 	require.Equal(t, 3, w.Most, "never more than wanted")
 }
 
-func TestFiftyAreOneTransitionAndFewCalls(t *testing.T) {
+func TestFiftyReplicasInOneTransition(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = func(ordinal int) time.Duration { return time.Duration(ordinal) * time.Second }
 	w.at(0, func() { w.CreateSet(50) })
@@ -110,7 +110,7 @@ func TestFiftyAreOneTransitionAndFewCalls(t *testing.T) {
 		require.Equal(t, 25, s.Open.Reported.Running)
 	})
 	w.at(70*time.Second, func() { w.status(50, 50) })
-	w.gone(80 * time.Second)
+	w.deleteSet(80 * time.Second)
 	w.run()
 	require.Len(t, w.transitions, 1)
 	require.Contains(t, w.results[0], "50 of 50 made, 50 running.")
@@ -123,8 +123,9 @@ func TestFiftyAreOneTransitionAndFewCalls(t *testing.T) {
 	require.LessOrEqual(t, writes, 25, "calls: %v", w.Calls)
 }
 
-// TestTheFirstOfManyShowsThoughNoOtherFollows: a tenth of the way is written at once, less than that a little later.
-func TestTheFirstOfManyShowsThoughNoOtherFollows(t *testing.T) {
+// TestShowsFirstReplicaSoon: the first replica is shown soon, though no other follows: a tenth of the way is written at
+// once, less than that a little later.
+func TestShowsFirstReplicaSoon(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = nil
 	w.at(0, func() { w.CreateSet(50) })
@@ -133,15 +134,15 @@ func TestTheFirstOfManyShowsThoughNoOtherFollows(t *testing.T) {
 	w.at(62*time.Second, func() { w.Run(w.Replica(2)) })
 	w.at(63*time.Second, func() { w.status(50, 1) })
 	w.at(67*time.Second, func() { w.status(50, 2) })
-	w.gone(70 * time.Second)
+	w.deleteSet(70 * time.Second)
 	w.run()
 }
 
-// TestAWriteWhoseAnswerWasLostIsRepeated: the write has been done, only its answer was lost. When what it wrote is true
-// no more, and what was written before it is again, that must be written.
-func TestAWriteWhoseAnswerWasLostIsRepeated(t *testing.T) {
+// TestRepeatsWriteWithLostAnswer: the write was done, and its answer lost. If the status then returns to what was
+// written before, that must be written again.
+func TestRepeatsWriteWithLostAnswer(t *testing.T) {
 	w := newWorld(t)
-	w.Boots = func(int) time.Duration { return 100 * time.Millisecond } // before the write is tried again
+	w.Boots = func(int) time.Duration { return 100 * time.Millisecond } // before the next attempt of the write
 	lost := false
 	w.Lose = func(activity string) error {
 		if lost && activity == contract.ActivityPatchReplicaSet {
@@ -154,26 +155,26 @@ func TestAWriteWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	w.at(time.Minute, func() { w.status(2, 2); lost = true; w.Vanish(w.Replica(1)) })
 	w.at(time.Minute+400*time.Millisecond, func() { require.False(t, lost); w.status(1, 1) })
 	w.at(time.Hour, func() { w.status(2, 2) })
-	w.gone(61 * time.Minute)
+	w.deleteSet(61 * time.Minute)
 	w.run()
 }
 
-func TestANewerScaleSupersedes(t *testing.T) {
+func TestNewerScaleSupersedes(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = func(int) time.Duration { return time.Minute }
 	w.at(0, func() { w.CreateSet(10) })
 	w.at(10*time.Second, func() { w.Scale(4) })
 	w.at(30*time.Second, func() { w.status(4, 0); require.Len(t, w.Replicas(), 4) })
 	w.at(3*time.Minute, func() { w.status(4, 4) })
-	w.gone(4 * time.Minute)
+	w.deleteSet(4 * time.Minute)
 	w.run()
 	require.Len(t, w.transitions, 2)
 	require.Len(t, w.inputs[1].Remove, 6)
 	require.Contains(t, w.results[0], "anceled")
 }
 
-// TestALateReportOfScalingNamesNobody: it may be about a request that was refused.
-func TestALateReportOfScalingNamesNobody(t *testing.T) {
+// TestLateScaleReportNamesNoUser: it may be about a request that was refused.
+func TestLateScaleReportNamesNoUser(t *testing.T) {
 	for actor, late := range map[string]time.Duration{"bob": 30 * time.Second, "": 5 * time.Minute} {
 		w := newWorld(t)
 		w.at(0, func() { w.CreateSet(1) })
@@ -183,14 +184,14 @@ func TestALateReportOfScalingNamesNobody(t *testing.T) {
 				Asked: w.env.Now().Add(-late)})
 			w.Scale(3)
 		})
-		w.gone(11 * time.Minute)
+		w.deleteSet(11 * time.Minute)
 		w.run()
 		require.Len(t, w.inputs, 2)
 		require.Equal(t, actor, w.inputs[1].Actor)
 	}
 }
 
-func TestWhatVanishesOrEndsIsReplaced(t *testing.T) {
+func TestReplacesVanishedOrEndedReplica(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateSet(3) })
 	w.at(10*time.Second, func() { w.Vanish(w.Replica(2)) })
@@ -202,14 +203,14 @@ func TestWhatVanishesOrEndsIsReplaced(t *testing.T) {
 		require.Equal(t, []int{3, 4, 5}, w.Ordinals())
 		w.status(3, 3)
 	})
-	w.gone(50 * time.Second)
+	w.deleteSet(50 * time.Second)
 	w.run()
 	require.Len(t, w.transitions, 3)
 	require.Equal(t, "3 replicas are wanted, and there are 2; 1 has ended", w.inputs[2].Why)
 	require.Len(t, w.inputs[2].Finished, 1)
 }
 
-func TestWhatEndsWhileOthersBootIsReplacedAtOnce(t *testing.T) {
+func TestReplacesEndedReplicaWhileOthersBoot(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = func(ordinal int) time.Duration {
 		if ordinal == 2 {
@@ -222,12 +223,12 @@ func TestWhatEndsWhileOthersBootIsReplacedAtOnce(t *testing.T) {
 		w.SetPhaseOf(w.Replica(1), "Failed")
 	})
 	w.at(20*time.Second, func() { require.Equal(t, []int{2, 3, 4}, w.Ordinals()) })
-	w.gone(20 * time.Minute)
+	w.deleteSet(20 * time.Minute)
 	w.run()
-	require.Contains(t, w.results[0], "another transition goes on")
+	require.Contains(t, w.results[0], "another transition follows")
 }
 
-func TestReplicasThatNeverRunAreReplacedMoreAndMoreSlowly(t *testing.T) {
+func TestBacksOffFromReplicasThatNeverRun(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = nil
 	for i := range 600 {
@@ -238,7 +239,7 @@ func TestReplicasThatNeverRunAreReplacedMoreAndMoreSlowly(t *testing.T) {
 		})
 	}
 	w.at(0, func() { w.CreateSet(1) })
-	w.gone(600 * time.Second)
+	w.deleteSet(600 * time.Second)
 	w.run()
 	require.Greater(t, len(w.transitions), 5)
 	require.Less(t, len(w.transitions), 20)
@@ -248,7 +249,7 @@ func TestAdoptsAndReleases(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
 		w.CreateReplica("bare")
-		w.CreateReplica("other", ownedBySomebody)
+		w.CreateReplica("other", ownedByAnother)
 		w.SetPhaseOf("bare", "Running")
 		w.SetPhaseOf("other", "Running")
 		w.CreateSet(2)
@@ -268,7 +269,7 @@ func TestAdoptsAndReleases(t *testing.T) {
 		require.Equal(t, []int{0, 0, 1, 2}, w.Ordinals(), "one too many: the one that does not run yet goes")
 		w.status(2, 2)
 	})
-	w.gone(40 * time.Second)
+	w.deleteSet(40 * time.Second)
 	w.run()
 }
 
@@ -289,7 +290,7 @@ func TestPaused(t *testing.T) {
 	})
 	w.at(21*time.Second, pause(false))
 	w.at(30*time.Second, func() { w.status(3, 3); require.Empty(t, w.SetStatus.Conditions) })
-	w.gone(40 * time.Second)
+	w.deleteSet(40 * time.Second)
 	w.run()
 	require.Equal(t, []contract.Event{
 		{Type: "Normal", Reason: "SuccessfulPaused", Message: "Paused"},
@@ -297,7 +298,7 @@ func TestPaused(t *testing.T) {
 	}, w.Events)
 }
 
-func TestQuotaShowsAndIsTriedAgain(t *testing.T) {
+func TestShowsQuotaAndRetries(t *testing.T) {
 	w := newWorld(t)
 	w.Quota(2)
 	w.at(0, func() { w.CreateSet(3) })
@@ -319,12 +320,12 @@ func TestQuotaShowsAndIsTriedAgain(t *testing.T) {
 		w.Quota(0)
 	})
 	w.at(10*time.Minute, func() { w.status(3, 3); require.Empty(t, w.SetStatus.Conditions) })
-	w.gone(11 * time.Minute)
+	w.deleteSet(11 * time.Minute)
 	w.run()
 	require.Equal(t, 3, w.Most)
 }
 
-func TestWhatDoesNotBootShowsAfterItsDeadline(t *testing.T) {
+func TestShowsReplicaNotRunningAtDeadline(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = func(ordinal int) time.Duration {
 		if ordinal == 2 {
@@ -340,16 +341,16 @@ func TestWhatDoesNotBootShowsAfterItsDeadline(t *testing.T) {
 		require.Contains(t, c.Message, "2 of 2 made, 1 running.")
 	})
 	w.at(61*time.Minute, func() { w.status(2, 2); require.Empty(t, w.SetStatus.Conditions) })
-	w.gone(62 * time.Minute)
+	w.deleteSet(62 * time.Minute)
 	w.run()
 	require.Len(t, w.transitions, 1)
 }
 
-func TestMoreThanABurst(t *testing.T) {
+func TestMoreThanOneBurst(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateSet(600) })
 	w.at(time.Minute, func() { w.status(600, 600) })
-	w.gone(2 * time.Minute)
+	w.deleteSet(2 * time.Minute)
 	w.run()
 	require.Equal(t, 600, w.Most)
 	require.Len(t, w.inputs, 3)
@@ -358,7 +359,7 @@ func TestMoreThanABurst(t *testing.T) {
 	}
 }
 
-func TestAnOutageDelaysButMakesNoneTwice(t *testing.T) {
+func TestOutageMakesNoReplicaTwice(t *testing.T) {
 	w := newWorld(t)
 	out := false
 	w.Fail = func(string) error {
@@ -371,12 +372,12 @@ func TestAnOutageDelaysButMakesNoneTwice(t *testing.T) {
 	w.at(10*time.Second, func() { out = true; w.Scale(4) })
 	w.at(30*time.Minute, func() { require.Len(t, w.Replicas(), 1); out = false })
 	w.at(40*time.Minute, func() { w.status(4, 4) })
-	w.gone(41 * time.Minute)
+	w.deleteSet(41 * time.Minute)
 	w.run()
 	require.Equal(t, 4, w.Most)
 }
 
-// TestHistoryLost: an entity that begins anew finds what an earlier one has made.
+// TestHistoryLost: an entity without history finds what an earlier one has made.
 func TestHistoryLost(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
@@ -384,15 +385,15 @@ func TestHistoryLost(t *testing.T) {
 		w.CreateReplicas(5, 3)
 	})
 	w.at(10*time.Second, func() { require.Equal(t, []int{5, 6, 7, 8}, w.Ordinals()) })
-	w.gone(20 * time.Second)
+	w.deleteSet(20 * time.Second)
 	w.run()
 	require.Equal(t, 4, w.Most)
 }
 
-func ownedBySomebody(vmi *kubevirt.VirtualMachineInstance) {
+func ownedByAnother(vmi *kubevirt.VirtualMachineInstance) {
 	yes := true
 	vmi.OwnerReferences = []metav1.OwnerReference{
-		{APIVersion: "v1", Kind: "ConfigMap", Name: "somebody", UID: "somebody", Controller: &yes}}
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "another", UID: "another", Controller: &yes}}
 }
 
 func ready(status corev1.ConditionStatus) func(*kubevirt.VirtualMachineInstance) {
@@ -402,14 +403,14 @@ func ready(status corev1.ConditionStatus) func(*kubevirt.VirtualMachineInstance)
 	}
 }
 
-func TestATakenNameIsPassedOver(t *testing.T) {
+func TestSkipsTakenName(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
 		w.CreateSet(2)
 		w.TakeName(2)
 	})
 	w.at(20*time.Second, func() { w.status(2, 2); require.Equal(t, []int{0, 1, 3}, w.Ordinals()) })
-	w.gone(30 * time.Second)
+	w.deleteSet(30 * time.Second)
 	w.run()
 }
 
@@ -417,7 +418,7 @@ func TestGoneWhileReplicating(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = nil
 	w.at(0, func() { w.CreateSet(2) })
-	w.gone(10 * time.Second)
+	w.deleteSet(10 * time.Second)
 	w.run()
 	require.Contains(t, w.results[0], "anceled")
 }
@@ -435,12 +436,12 @@ func TestAnotherObjectOfTheName(t *testing.T) {
 		require.Equal(t, []int{1}, w.Ordinals())
 		require.Equal(t, w.SetUID(), w.OwnerOf(w.Replicas()[0].Name))
 	})
-	w.gone(40 * time.Second)
+	w.deleteSet(40 * time.Second)
 	w.run()
-	require.Equal(t, "replicate/1", w.transitions[len(w.transitions)-1], "those of another set are counted anew")
+	require.Equal(t, "replicate/1", w.transitions[len(w.transitions)-1], "those of another set are counted from 1")
 }
 
-func TestCancelReasonHandIsHeld(t *testing.T) {
+func TestCancelControlHoldsSet(t *testing.T) {
 	w := newWorld(t)
 	w.Boots = nil
 	w.at(0, func() { w.CreateSet(2) })
@@ -451,16 +452,16 @@ func TestCancelReasonHandIsHeld(t *testing.T) {
 	w.at(12*time.Second, func() { w.Scale(5) })
 	w.at(20*time.Second, func() {
 		require.Len(t, w.Replicas(), 2)
-		require.True(t, conditions.Is(w.SetStatus.Conditions, contract.ConditionHeld, "True"))
+		require.True(t, conditions.HasStatus(w.SetStatus.Conditions, contract.ConditionHeld, "True"))
 		w.env.SignalWorkflow(contract.ControlRelease, contract.ControlRequest{Actor: "bob"})
 	})
 	w.at(30*time.Second, func() { require.Len(t, w.Replicas(), 5); require.Empty(t, w.SetStatus.Conditions) })
-	w.gone(40 * time.Second)
+	w.deleteSet(40 * time.Second)
 	w.run()
 	require.Contains(t, w.results[0], "anceled")
 }
 
-func TestAGracePeriodOfCenturiesDoesNotStopTheSet(t *testing.T) {
+func TestHugeGracePeriod(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
 		w.CreateSet(2, func(set *kubevirt.VirtualMachineInstanceReplicaSet) {
@@ -474,11 +475,13 @@ func TestAGracePeriodOfCenturiesDoesNotStopTheSet(t *testing.T) {
 			require.WithinDuration(t, w.env.Now(), in.Deadline, 8*24*time.Hour)
 		}
 	})
-	w.gone(3 * time.Minute)
+	w.deleteSet(3 * time.Minute)
 	w.run()
 }
 
-func TestConflictsAreBelievedAndPaused(t *testing.T) {
+// TestWriteConflictIsReadThenBacksOff: a conflict returns the current object. A write that conflicts with nothing new
+// is repeated after a back-off.
+func TestWriteConflictIsReadThenBacksOff(t *testing.T) {
 	w := newWorld(t)
 	writes := func() int {
 		n := 0
@@ -493,13 +496,13 @@ func TestConflictsAreBelievedAndPaused(t *testing.T) {
 	w.at(0, func() { w.CreateSet(1) })
 	w.at(time.Minute, func() {
 		before = writes()
-		w.Kube.PutBack(7)
+		w.Kube.SetResourceVersion(7)
 		w.Unseen(func() {
 			w.EditSet(func(s *kubevirt.VirtualMachineInstanceReplicaSetSpec) {
 				s.Template.ObjectMeta.Labels["a"] = "b"
 			})
 		})
-		w.Kube.PutBack(5000)
+		w.Kube.SetResourceVersion(5000)
 		w.EditReplica(w.Replica(1), ready("False"))
 	})
 	w.at(2*time.Minute, func() {
@@ -514,11 +517,11 @@ func TestConflictsAreBelievedAndPaused(t *testing.T) {
 		w.Conflicts("virtualmachineinstancereplicasets", false)
 	})
 	w.at(time.Hour+3*time.Minute, func() { w.status(1, 1) })
-	w.gone(2 * time.Hour)
+	w.deleteSet(2 * time.Hour)
 	w.run()
 }
 
-func TestMoreThanASetCanHaveIsRefusedAndShows(t *testing.T) {
+func TestShowsTooManyReplicas(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateSet(2) })
 	w.at(time.Minute, func() {
@@ -533,6 +536,6 @@ func TestMoreThanASetCanHaveIsRefusedAndShows(t *testing.T) {
 		w.Scale(3)
 	})
 	w.at(4*time.Minute, func() { w.status(3, 3); require.Empty(t, w.SetStatus.Conditions) })
-	w.gone(5 * time.Minute)
+	w.deleteSet(5 * time.Minute)
 	w.run()
 }

@@ -6,8 +6,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -15,8 +15,8 @@ import (
 func (e *instance) act(ctx workflow.Context, d decision) error {
 	switch d.Action {
 	case entity.ActNext:
-		e.state = e.state.next()
-		e.describe(ctx)
+		e.state = e.state.successor()
+		e.setSearchAttributes(ctx)
 		return nil
 	case entity.ActRead:
 		return e.read(ctx)
@@ -39,7 +39,7 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 			contract.StateChangeRequest{Action: "Start"})
 		return e.patch(ctx, d.Action, contract.PatchVMInput{Status: &status})
 	case actSync:
-		return e.sync(ctx)
+		return e.syncInstance(ctx)
 	case actDataVolumes:
 		return e.createDataVolumes(ctx)
 	case actDeleteInstance:
@@ -47,19 +47,19 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 	case actInspectInstance:
 		return e.inspectInstance(ctx)
 	case entity.ActOpen:
-		return e.open(ctx, d)
+		return e.openTransition(ctx, d)
 	case entity.ActCancel:
-		return e.loop.CancelOpen(ctx, e.state.open())
+		return e.loop.CancelOpen(ctx, e.state.openTransition())
 	case actSignal:
 		return e.signalProgress(ctx)
 	case entity.ActAsk:
-		return e.loop.AskOpen(ctx, e.state.open())
+		return e.loop.AskOpen(ctx, e.state.openTransition())
 	case entity.ActNone, entity.ActFinish:
 	}
 	return nil
 }
 
-// read asks the API server for the VM and its instance.
+// read reads the VM and its instance from the API server.
 func (e *instance) read(ctx workflow.Context) error {
 	s := &e.state
 	in := contract.ReadVMInput{VM: s.Object}
@@ -68,12 +68,12 @@ func (e *instance) read(ctx workflow.Context) error {
 	}
 	r, err := entity.Call[contract.ReadVMResult](ctx, contract.ActivityReadVM, string(entity.ActRead), in)
 	if err == nil {
-		s.read(r)
+		s.applyRead(r)
 	}
-	return e.settle(ctx, string(entity.ActRead), contract.ReasonFailedUpdate, err)
+	return e.recordResult(ctx, string(entity.ActRead), contract.ReasonFailedUpdate, err)
 }
 
-// patch writes to the VM, locked by what was seen last.
+// patch writes to the VM, with the last observed resourceVersion as its lock.
 func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInput) error {
 	s := &e.state
 	in.VM, in.ResourceVersion = s.Object, s.VM.ResourceVersion
@@ -88,26 +88,27 @@ func (e *instance) patch(ctx workflow.Context, a action, in contract.PatchVMInpu
 	}
 	r, err := entity.Call[contract.PatchVMResult](ctx, contract.ActivityPatchVM, what, in)
 	if err != nil {
-		s.Unanswered(in.Status)
-		s.Stale = s.Stale || entity.ErrorType(err) == contract.ErrorInstanceLeft // which it has forgotten
-		return e.settle(ctx, string(a), contract.ReasonFailedUpdate, err)
+		s.MarkWriteUnknown(in.Status)
+		// This state does not know the instance that the VM still has.
+		s.ReadAgainIf(entity.ErrorType(err) == contract.ErrorInstanceLeft)
+		return e.recordResult(ctx, string(a), contract.ReasonFailedUpdate, err)
 	}
-	if err := e.settle(ctx, string(a), contract.ReasonFailedUpdate, s.patched(in, r)); err != nil {
-		s.Failure.Of(string(a)).Conflict = true
+	if err := e.recordResult(ctx, string(a), contract.ReasonFailedUpdate, s.applyPatch(in, r)); err != nil {
+		s.Failure.OfStep(string(a)).Conflict = true
 		return err
 	}
-	e.describe(ctx)
+	e.setSearchAttributes(ctx)
 	return nil
 }
 
-// patched takes in what became of a patch.
-func (s *State) patched(in contract.PatchVMInput, r contract.PatchVMResult) error {
-	err := entity.Wrote(&s.StatusWrites, entity.Patch[contract.VMStatus, contract.VMObservation]{
+// applyPatch folds in the result of a patch.
+func (s *State) applyPatch(in contract.PatchVMInput, r contract.PatchVMResult) error {
+	err := entity.FoldAnswer(&s.StatusWrites, entity.Patch[contract.VMStatus, contract.VMObservation]{
 		Kind: "VirtualMachine", UID: s.Object.UID, Version: in.ResourceVersion, Status: in.Status,
-		Seen: &s.VM, Believe: s.believe, Observe: s.observeVM,
+		Seen: &s.VM, Replace: s.setVM, Observe: s.observeVM,
 		Written: func() {
 			if in.Status != nil {
-				s.Terminating = s.deleting()
+				s.Terminating = s.isDeleting()
 				s.VM.StateChangeRequests = in.Status.StateChangeRequests
 			}
 			if in.Finalizers != nil {
@@ -115,22 +116,22 @@ func (s *State) patched(in contract.PatchVMInput, r contract.PatchVMResult) erro
 			}
 		},
 	}, r)
-	if f := s.Failure.Conflicting(); r.Written && f != nil {
-		s.Failure = s.Failure.Succeeded(f.Step)
+	if f := s.Failure.OfConflict(); r.Written && f != nil {
+		s.Failure = s.Failure.AfterSuccess(f.Step)
 	}
 	return err
 }
 
-// sync lets the instance follow its VM as far as it can while it runs.
-func (e *instance) sync(ctx workflow.Context) error {
+// syncInstance applies to the running instance what can be changed while it runs.
+func (e *instance) syncInstance(ctx workflow.Context) error {
 	s := &e.state
 	in := contract.SyncInstanceInput{VM: s.Object, Generation: s.VM.Generation}
 	in.VMI = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: s.VMI.UID}
 	r, err := entity.Call[contract.SyncInstanceResult](ctx, contract.ActivitySyncInstance, string(actSync), in)
 	if err != nil && entity.ErrorType(err) != contract.ErrorGone {
-		return e.settle(ctx, string(actSync), contract.ReasonFailedUpdate, err)
+		return e.recordResult(ctx, string(actSync), contract.ReasonFailedUpdate, err)
 	}
-	_ = e.settle(ctx, string(actSync), "", nil)
+	_ = e.recordResult(ctx, string(actSync), "", nil)
 	s.Checked = &Check{VMI: in.VMI.UID, Generation: max(r.Generation, in.Generation),
 		RestartRequired: r.RestartRequired}
 	if r.VMI != nil {
@@ -139,17 +140,17 @@ func (e *instance) sync(ctx workflow.Context) error {
 	return nil
 }
 
-// settle notes how a step went.
-func (e *instance) settle(ctx workflow.Context, step, reason string, err error) error {
+// recordResult records the result of a step.
+func (e *instance) recordResult(ctx workflow.Context, step, reason string, err error) error {
 	s := &e.state
-	err = entity.Settle(ctx, &s.Failure, step, reason, err)
+	err = entity.RecordResult(ctx, &s.Failure, step, reason, err)
 	if err != nil {
 		s.pauseLateStop(workflow.Now(ctx), step)
 	}
 	return err
 }
 
-// pauseLateStop has an instance that did not go in time waited for before its end is asked for once more.
+// pauseLateStop delays the next request to end an instance that was not gone in time.
 func (s *State) pauseLateStop(now time.Time, step string) {
 	if s.Failure.Late && (step == string(contract.OperationStop) || step == string(actDeleteInstance)) {
 		s.Failure.RetryAt = now.Add(lateStopPause)

@@ -3,12 +3,12 @@ package vm
 import (
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// noteEnd counts instances that ended without ever running, and forgets the count once one has run.
-func (s *State) noteEnd(now time.Time) {
+// countFailedStart counts instances that ended without ever running, and resets the count once one has run.
+func (s *State) countFailedStart(now time.Time) {
 	if s.StartFailure != nil && (s.VMI != nil && s.VMI.EverRan || !runstrategy.BacksOff(s.strategy())) {
 		s.StartFailure = nil
 	}
@@ -28,8 +28,8 @@ func (s *State) noteEnd(now time.Time) {
 	s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: count, LastFailedVMIUID: s.VMI.UID, RetryAfter: &at}
 }
 
-// backOff is KubeVirt's: 10 s times the square of the count, plus up to half of that, at most 300 s. The part that is
-// random there is taken from the UID of the instance that failed, so that a replay finds the same.
+// backOff returns KubeVirt's back-off: 10 s times the square of the count, plus up to half of that, at most 300 s.
+// KubeVirt's random part derives from the UID of the failed instance here, so that a replay computes the same.
 func backOff(count int, uid string) time.Duration {
 	const limit = 300 * time.Second
 	d := 10 * time.Second * time.Duration(min(count*count, 30))
@@ -41,7 +41,7 @@ func backOff(count int, uid string) time.Duration {
 	return min(d, limit)
 }
 
-// backingOff says that the next start has to wait: instances before it never ran.
-func (s *State) backingOff(now time.Time) bool {
+// isBackingOff reports whether the next start has to wait because earlier instances never ran.
+func (s *State) isBackingOff(now time.Time) bool {
 	return s.StartFailure != nil && s.StartFailure.RetryAfter != nil && now.Before(*s.StartFailure.RetryAfter)
 }

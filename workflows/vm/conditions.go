@@ -1,17 +1,18 @@
 package vm
 
 import (
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// forgetFailure drops a failure whose aim has been reached another way, or is nobody's any more.
-func (s *State) forgetFailure() {
+// dropObsoleteFailure drops a failure whose step has become unnecessary.
+func (s *State) dropObsoleteFailure() {
 	if s.Failure == nil {
 		return
 	}
@@ -19,11 +20,11 @@ func (s *State) forgetFailure() {
 	over := false
 	switch s.Failure.Step {
 	case string(contract.OperationStart), string(contract.OperationRestart):
-		over = s.running() && !s.restartOwed() || halted || s.deleting() || s.settledDown()
+		over = s.isRunning() && !s.isRestartDesired() || halted || s.isDeleting() || s.isAtRest()
 	case string(contract.OperationStop), string(actDeleteInstance):
 		over = s.situation() == runstrategy.Absent && s.VMI != nil
 	case string(actDataVolumes):
-		over = !s.unmade() || s.deleting()
+		over = !s.hasMissingDataVolume() || s.isDeleting()
 	case string(actSetAlways):
 		over = !halted || s.request() != runstrategy.StartRequest
 	}
@@ -32,26 +33,29 @@ func (s *State) forgetFailure() {
 	}
 }
 
-// restartOwed says that the instance that runs is the one that is to be replaced.
-func (s *State) restartOwed() bool {
-	want, known := s.desired()
+// isRestartDesired reports whether the running instance is still to be replaced.
+func (s *State) isRestartDesired() bool {
+	want, known := s.desiredAction()
 	return known && want.Operation == contract.OperationRestart
 }
 
-// settledDown says that there is no instance, and that none is asked for.
-func (s *State) settledDown() bool {
-	want, known := s.desired()
+// isAtRest reports whether there is no instance, and none is desired.
+func (s *State) isAtRest() bool {
+	want, known := s.desiredAction()
 	return known && s.situation() == runstrategy.Absent && want.Operation == contract.OperationNone && s.Open == nil
 }
 
-// mirror copies the VMI's conditions, as KubeVirt does: while there is no VMI the previous ones stay.
-func (s *State) mirror(now time.Time) {
+// mirrorConditions copies the VMI's conditions, as KubeVirt does. Without a VMI the previous ones stay.
+func (s *State) mirrorConditions(now time.Time) {
 	now = now.Truncate(time.Second)
 	own := map[string]bool{
 		"Failure": true, "Ready": true, "RestartRequired": true,
 		contract.ConditionHeld: true, contract.ConditionApprovalRequired: true, contract.ConditionControlRefused: true,
 	}
 	if s.situation() == runstrategy.Absent {
+		if s.isToStayStopped() && s.HasChange(contract.ChangeAfterFirst) {
+			s.Conditions = slices.DeleteFunc(s.Conditions, func(c contract.Condition) bool { return !own[c.Type] })
+		}
 		s.Conditions = conditions.Set(s.Conditions,
 			contract.Condition{Type: "Ready", Status: "False", Reason: "VMINotExists",
 				Message: "VMI does not exist"}, now)
@@ -72,16 +76,16 @@ func (s *State) mirror(now time.Time) {
 					Message: "VMI is missing the Ready condition"}, now)
 		}
 	}
-	s.Conditions = s.Show(s.Conditions, now)
-	s.restartRequired(now)
+	s.Conditions = s.SetConditions(s.Conditions, now)
+	s.showRestartRequired(now)
 	if s.Failure != nil && s.Failure.Step != string(entity.ActWrite) && s.Failure.Step != string(actRemoveFinalizer) {
 		s.Conditions = conditions.Set(s.Conditions,
 			contract.Condition{Type: "Failure", Status: "True", Reason: s.Failure.Reason,
 				Message: s.Failure.Message}, now)
-	} else if reason, message, ok := s.unserved(); ok {
+	} else if reason, message, ok := s.unsupportedStrategy(); ok {
 		s.Conditions = conditions.Set(s.Conditions,
 			contract.Condition{Type: "Failure", Status: "True", Reason: reason, Message: message}, now)
-	} else if v := s.failing(); v != nil {
+	} else if v := s.failedDataVolume(); v != nil {
 		s.Conditions = conditions.Set(s.Conditions, contract.Condition{Type: "Failure", Status: "True",
 			Reason: contract.ReasonDataVolumeFailed, Message: v.Waits()}, now)
 	} else {
@@ -89,9 +93,15 @@ func (s *State) mirror(now time.Time) {
 	}
 }
 
-// restartRequired shows what the last comparison of the instance with its VM has found, for as long as that instance is
-// there to stay.
-func (s *State) restartRequired(now time.Time) {
+// isToStayStopped reports whether a VM without an instance is to stay so. The conditions of the last instance are still
+// useful for a VM that crashes or starts.
+func (s *State) isToStayStopped() bool {
+	return (s.Open == nil || s.Open.Operation == contract.OperationStop) && !s.isCrashLooping()
+}
+
+// showRestartRequired shows the result of the last comparison of the instance with its VM, as long as that instance
+// exists and is not being deleted.
+func (s *State) showRestartRequired(now time.Time) {
 	sit := s.situation()
 	if s.Checked == nil || s.Checked.RestartRequired == "" || sit == runstrategy.Absent ||
 		sit == runstrategy.Deleting || s.VMI.UID != s.Checked.VMI {
@@ -102,16 +112,16 @@ func (s *State) restartRequired(now time.Time) {
 	s.Conditions = conditions.Set(s.Conditions, c, now)
 }
 
-// unserved says why nothing is done about a VM.
-func (s *State) unserved() (reason, message string, ok bool) {
-	if _, known := s.desired(); known || s.deleting() {
+// unsupportedStrategy returns why the VM's run strategy cannot be applied, if that is so.
+func (s *State) unsupportedStrategy() (reason, message string, ok bool) {
+	if _, known := s.desiredAction(); known || s.isDeleting() {
 		return "", "", false
 	}
 	reason, message = runstrategy.Unserved(s.strategy())
 	return reason, message, true
 }
 
-// obstacles are the conditions of the instance that say why its guest does not run, or not as it should.
+// obstacles returns the conditions of the instance that explain why its guest does not run as it should.
 func (s *State) obstacles() []contract.Condition {
 	if s.situation() == runstrategy.Absent {
 		return nil
@@ -131,13 +141,13 @@ func obstaclesOf(vmi *contract.VMIObservation) (list []contract.Condition) {
 	return list
 }
 
-// longestObstacle bounds what an obstacle adds to a history, in bytes.
-const longestObstacle = 512
+// maxObstacle bounds what an obstacle adds to a history, in bytes.
+const maxObstacle = 512
 
-// obstacleOf is the first of them in words, for the record; "": the instance names none.
+// obstacleOf returns the first obstacle as text for the record; "": the instance has none.
 func obstacleOf(vmi *contract.VMIObservation) string {
 	for _, c := range obstaclesOf(vmi) {
-		return contract.Cut(c.Type+" is "+c.Status+": "+strings.Trim(c.Reason+": "+c.Message, ": "), longestObstacle)
+		return contract.Cut(c.Type+" is "+c.Status+": "+strings.Trim(c.Reason+": "+c.Message, ": "), maxObstacle)
 	}
 	return ""
 }

@@ -7,33 +7,32 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestAConflictIsBelieved: what the API server has may be older by number than what was seen (it was restored from a
-// backup, say).
-func TestAConflictIsBelieved(t *testing.T) {
+// TestReadsObjectAfterConflict: the API server's object may have a lower version than the observed one, for example
+// after a restore of etcd.
+func TestReadsObjectAfterConflict(t *testing.T) {
 	w := newWorld(t)
 	before := 0
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() {
 		before = w.Count(contract.ActivityPatchVM)
-		w.Kube.PutBack(7)
+		w.Kube.SetResourceVersion(7)
 		w.Unseen(func() { w.EditVM(func(vm *kubevirt.VirtualMachine) { vm.Labels = map[string]string{"a": "b"} }) })
-		w.Kube.PutBack(1000)
+		w.Kube.SetResourceVersion(1000)
 		w.SetPhase("Running")
 	})
 	w.at(2*time.Second, func() {
 		w.status(t, "Running")
 		require.LessOrEqual(t, w.Count(contract.ActivityPatchVM)-before, 4)
 	})
-	w.bye(3 * time.Second)
+	w.deleteVM(3 * time.Second)
 	w.run(t)
 }
 
-// TestConflictsWithoutNewsArePaused: none of the writes that such a conflict meets is repeated at once, whichever it
-// is.
-func TestConflictsWithoutNewsArePaused(t *testing.T) {
+// TestBacksOffAfterRepeatedConflict: no write that conflicts with nothing new is repeated at once.
+func TestBacksOffAfterRepeatedConflict(t *testing.T) {
 	for name, finalizers := range map[string][]string{"status": {contract.FinalizerVM}, "finalizer": {}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -53,7 +52,7 @@ func TestConflictsWithoutNewsArePaused(t *testing.T) {
 				require.Contains(t, w.VM().Finalizers, contract.FinalizerVM)
 				require.Equal(t, "UnsupportedSyncError", w.condition("Failure").Reason)
 			})
-			w.bye(2 * time.Hour)
+			w.deleteVM(2 * time.Hour)
 			w.run(t)
 		})
 	}

@@ -5,32 +5,32 @@ import (
 	"slices"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// subject is the VM as a person is spoken to about it.
+// subject returns the VM as the shared controls and their messages name it.
 func (s *State) subject() entity.Subject {
 	return entity.Subject{
 		Manual: &s.Manual, Kind: "VirtualMachine", Name: "VM", Follows: "run strategy",
-		Seen: func() bool { return s.VM != nil }, Deleting: s.deleting, Open: s.open,
+		Seen: func() bool { return s.VM != nil }, Deleting: s.isDeleting, Open: s.openTransition,
 	}
 }
 
-// controls are what a person may ask of a VM entity.
+// controls returns the controls of a VM entity.
 func (e *instance) controls() []entity.Control {
 	s := &e.state
 	approved := func() (int64, string) { return s.VM.Generation, s.instanceUID() }
 	return append(s.subject().Controls(),
-		entity.RetryNow(&s.Failure, s.waitsToStart, s.startNow), entity.Approve(&s.Manual,
-			approved), entity.Repair(e.loop, s, sound))
+		entity.RetryNow(&s.Failure, s.hasStartBackOff, s.endStartBackOff), entity.Approve(&s.Manual,
+			approved), entity.Repair(e.loop, s, checkRepair))
 }
 
-// sound refuses a corrected state that is about something else than the one it corrects.
-func sound(was, now *State) error {
-	if now.VMI != nil && !sameOwner(was, now) {
-		return errors.New("vmi: belongs to somebody else than before; only null, or the same owner, is possible")
+// checkRepair refuses a corrected state that is not about the same object, or has an instance of another owner.
+func checkRepair(was, now *State) error {
+	if now.VMI != nil && !hasSameOwner(was, now) {
+		return errors.New("vmi: must be null or have the same owner as before")
 	}
 	return entity.SameObject(was.identity(), now.identity())
 }
@@ -41,19 +41,22 @@ func (s *State) identity() entity.Identity[contract.VMObservation] {
 	}
 }
 
-// sameOwner says that the corrected state has no instance of another VM, and none that was made up for one.
-func sameOwner(was, now *State) bool {
+// hasSameOwner reports whether the instance of the corrected state belongs to the same VM as before. A new one must
+// belong to this VM.
+func hasSameOwner(was, now *State) bool {
 	if was.VMI == nil {
 		return now.VMI.OwnerUID == now.Object.UID
 	}
 	return now.VMI.OwnerUID == was.VMI.OwnerUID
 }
 
-// waitsToStart says that the next start waits for a time.
-func (s *State) waitsToStart() bool { return s.StartFailure != nil && s.StartFailure.RetryAfter != nil }
+// hasStartBackOff reports whether the next start waits for a back-off.
+func (s *State) hasStartBackOff() bool {
+	return s.StartFailure != nil && s.StartFailure.RetryAfter != nil
+}
 
-// startNow ends that wait.
-func (s *State) startNow(now time.Time) {
+// endStartBackOff ends the back-off of the next start.
+func (s *State) endStartBackOff(now time.Time) {
 	if s.StartFailure != nil {
 		f := *s.StartFailure
 		at := now.Truncate(time.Second)
@@ -62,12 +65,13 @@ func (s *State) startNow(now time.Time) {
 	}
 }
 
-// guard keeps a transition that the run strategy asks for from being opened while a person has the say.
-func (s *State) guard(d decision, now time.Time) decision {
+// guardTransition delays a desired transition while the VM is held or waits for an approval.
+func (s *State) guardTransition(d decision, now time.Time) decision {
 	return s.subject().Guard(d, func() decision { return s.decideStatus(now) })
 }
 
-// needsApproval: taking away an instance that has ended needs none, for nobody loses anything by it.
+// needsApproval reports whether an operation needs an approval. Deleting an ended instance does not, since nothing is
+// lost.
 func (s *State) needsApproval(op contract.Operation) bool {
 	listed := func(o contract.Operation) bool { return slices.Contains(s.VM.NeedsApproval, string(o)) }
 	switch op {
@@ -82,7 +86,7 @@ func (s *State) needsApproval(op contract.Operation) bool {
 	}
 }
 
-// instanceUID is the UID of the instance, "" while there is none.
+// instanceUID returns the UID of the instance, or "" if there is none.
 func (s *State) instanceUID() string {
 	if s.situation() == runstrategy.Absent {
 		return ""
@@ -90,13 +94,13 @@ func (s *State) instanceUID() string {
 	return s.VMI.UID
 }
 
-// await notes which transition waits for approval, so that one can be given.
-func (s *State) await() {
-	if s.VM == nil || s.deleting() || s.Open != nil || s.Hold != nil {
+// showAwaitedApproval records which transition waits for an approval, so that it can be given.
+func (s *State) showAwaitedApproval() {
+	if s.VM == nil || s.isDeleting() || s.Open != nil || s.Hold != nil {
 		s.AwaitApproval(contract.OperationNone, 0, "")
 		return
 	}
-	want, _ := s.desired()
+	want, _ := s.desiredAction()
 	if !s.needsApproval(want.Operation) {
 		want.Operation = contract.OperationNone
 	}

@@ -11,12 +11,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vm"
 )
 
-// answer collects what became of an Update.
+// answer collects the result of an Update.
 type answer struct {
 	done    bool
 	refused error
@@ -32,7 +32,7 @@ func (a *answer) Complete(v any, err error) {
 	}
 }
 
-// update sends a control, and a moment later checks that it was taken (refusal ""), or refused in these words.
+// update sends a control, and checks a moment later that it was accepted (refusal ""), or refused with these words.
 func (w *world) update(t *testing.T, control string, r contract.ControlRequest, refusal string) {
 	t.Helper()
 	a := &answer{}
@@ -63,7 +63,7 @@ func (w *world) history(t *testing.T) []contract.OperationRecord {
 	return list
 }
 
-// needsApproval is how a user asks for it.
+// needsApproval sets the annotation with which a user requires approvals.
 func needsApproval(of string) func(*kubevirt.VirtualMachine) {
 	return func(vm *kubevirt.VirtualMachine) { vm.Annotations[contract.AnnotationApproval] = of }
 }
@@ -72,7 +72,7 @@ func alice(reason string) contract.ControlRequest {
 	return contract.ControlRequest{Actor: "alice", Reason: reason}
 }
 
-func TestHoldKeepsFromStartingUntilReleased(t *testing.T) {
+func TestHoldBlocksStartUntilRelease(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Halted") })
 	w.at(time.Second, func() {
@@ -100,17 +100,17 @@ func TestHoldKeepsFromStartingUntilReleased(t *testing.T) {
 		require.Equal(t, "alice", list[0].Actor)
 		start := list[len(list)-1]
 		require.Equal(t, contract.OperationStart, start.Operation)
-		require.True(t, start.Until.IsZero(), "it goes on")
+		require.True(t, start.Until.IsZero(), "it continues")
 	})
-	w.bye(2 * time.Hour)
+	w.deleteVM(2 * time.Hour)
 	w.run(t)
 }
 
-func TestAHeldVMCanBeDeleted(t *testing.T) {
+func TestHeldVMCanBeDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running"); w.update(t, contract.ControlHold, alice(""), "") })
-	w.bye(time.Minute)
+	w.deleteVM(time.Minute)
 	w.run(t)
 }
 
@@ -132,11 +132,11 @@ func TestCancelTransitionCompensatesAndHolds(t *testing.T) {
 		require.NotNil(t, w.VMI())
 		require.Contains(t, w.history(t)[0].Outcome, "cancelled by alice (claimed)")
 	})
-	w.bye(2 * time.Hour)
+	w.deleteVM(2 * time.Hour)
 	w.run(t)
 }
 
-func TestApprovalIsWaitedFor(t *testing.T) {
+func TestWaitsForApproval(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
 		w.CreateVM("Halted", needsApproval("start,stop"))
@@ -158,18 +158,18 @@ func TestApprovalIsWaitedFor(t *testing.T) {
 		list := w.history(t)
 		require.Equal(t, "bob", list[len(list)-1].ApprovedBy)
 		w.update(t, contract.ControlApprove, alice(""), "nothing waits for approval")
-		w.SetPhase("Failed") // ended by itself: taking it away needs nobody, starting again does
+		w.SetPhase("Failed") // ended by itself: its deletion needs no approval, its start does
 	})
 	w.at(4*time.Minute, func() { w.RemoveVMI() })
 	w.at(5*time.Minute, func() {
 		require.Nil(t, w.VMI())
 		require.Contains(t, w.condition(contract.ConditionApprovalRequired).Message, "the start waits for approval")
 	})
-	w.bye(time.Hour)
+	w.deleteVM(time.Hour)
 	w.run(t)
 }
 
-func TestRetryNowSkipsTheBackOff(t *testing.T) {
+func TestRetryNowSkipsBackOff(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() {
@@ -182,11 +182,11 @@ func TestRetryNowSkipsTheBackOff(t *testing.T) {
 		w.update(t, contract.ControlRetryNow, alice(""), "")
 	})
 	w.at(4*time.Second, func() { require.NotNil(t, w.VMI(), "ten seconds are not waited for") })
-	w.bye(time.Minute)
+	w.deleteVM(time.Minute)
 	w.run(t)
 }
 
-func TestARefusedSignalShows(t *testing.T) {
+func TestShowsRefusedControlSignal(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Halted") })
 	w.at(time.Second, func() { w.env.SignalWorkflow(contract.ControlRelease, alice("")) })
@@ -201,11 +201,11 @@ func TestARefusedSignalShows(t *testing.T) {
 	w.at(time.Hour+2*time.Second, func() {
 		require.Contains(t, w.condition(contract.ConditionHeld).Message, "by signal")
 	})
-	w.bye(2 * time.Hour)
+	w.deleteVM(2 * time.Hour)
 	w.run(t)
 }
 
-func TestRepairGoesOnFromTheCorrectedState(t *testing.T) {
+func TestRepairContinuesFromCorrectedState(t *testing.T) {
 	w := newWorld(t)
 	patch := func(s string) contract.ControlRequest {
 		return contract.ControlRequest{Actor: "alice", Reason: "a stuck count", State: json.RawMessage(s)}
@@ -217,10 +217,10 @@ func TestRepairGoesOnFromTheCorrectedState(t *testing.T) {
 			`[]`:                        "state:",
 			`{"object": {"name": "a"}}`: "entity of another object",
 			`{"nonsense": 1}`:           "unknown field",
-			`{"vm": null}`:              "cannot be forgotten",
+			`{"vm": null}`:              "cannot be removed",
 			`{"vm": {"uid": "other"}}`:  "vm.uid: is not that of the object",
-			`{"vmi": {"uid": "i", "ownerUID": "other"}}`: "vmi: belongs to somebody else",
-			`{"vmi": {"uid": "i"}}`:                      "vmi: belongs to somebody else",
+			`{"vmi": {"uid": "i", "ownerUID": "other"}}`: "vmi: must be null or have the same owner",
+			`{"vmi": {"uid": "i"}}`:                      "vmi: must be null or have the same owner",
 			`{"next": {"uid": "other"}}`:                 "next: is another object",
 			`{"count": "a few"}`:                         "does not give a state",
 			`{"open": {"operation": ""}}`:                "only null is possible",
@@ -246,8 +246,8 @@ func TestRepairGoesOnFromTheCorrectedState(t *testing.T) {
 	require.True(t, strings.HasPrefix(last.Why, "a stuck"))
 }
 
-// TestAnApprovalIsForWhatWasSeen: a machine that was changed since, or held meanwhile, waits again.
-func TestAnApprovalIsForWhatWasSeen(t *testing.T) {
+// TestApprovalIsForOneGeneration: a VM that was changed or held since waits for another approval.
+func TestApprovalIsForOneGeneration(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"changed": func(w *world) { w.EditVM(cores) },
 		"held":    func(w *world) { w.env.SignalWorkflow(contract.ControlHold, alice("")) },
@@ -271,12 +271,12 @@ func TestAnApprovalIsForWhatWasSeen(t *testing.T) {
 				}
 			})
 			w.at(time.Hour, func() {
-				require.Nil(t, w.VMI(), "nobody has approved of what it is now")
+				require.Nil(t, w.VMI(), "the changed VM is not approved")
 				require.NotEmpty(t, w.condition(contract.ConditionApprovalRequired).Type)
 				approve()
 			})
 			w.at(time.Hour+time.Second, func() { require.Equal(t, 2, w.Instance()) })
-			w.bye(2 * time.Hour)
+			w.deleteVM(2 * time.Hour)
 			w.run(t)
 		})
 	}

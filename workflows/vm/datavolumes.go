@@ -6,21 +6,22 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
-// DataVolumes is what is known of the DataVolumes that the VM's templates ask for.
+// DataVolumes has what is known of the DataVolumes that the VM's templates ask for.
 type DataVolumes struct {
-	// Templates has one for each template, as it was last heard of or made, and TemplatesVersion is how far crdwatch
-	// had read for that.
+	// Templates has the DataVolume of each template, as it was last observed or created. TemplatesVersion is crdwatch's
+	// resourceVersion at that time.
 	Templates        []contract.DataVolume `json:"dataVolumes,omitempty"`
 	TemplatesVersion string                `json:"dataVolumesVersion,omitempty"`
 }
 
-// observeDataVolumes folds what crdwatch says of the DataVolumes of this VM; whoever else reads the VM says nothing of
-// them. Was is what was known of the VM until then.
+// observeDataVolumes folds in crdwatch's observation of the DataVolumes of this VM. An observation by an activity has
+// none. Was is the VM as known before.
 func (s *State) observeDataVolumes(was *contract.VMObservation, o contract.VMObservation) {
 	if o.Gone || o.UID != s.Object.UID || s.VM == nil {
 		return
@@ -34,21 +35,22 @@ func (s *State) observeDataVolumes(was *contract.VMObservation, o contract.VMObs
 	if entity.OlderPart(s.TemplatesVersion, o.DataVolumesVersion, was, o) {
 		return
 	}
-	if !entity.Same(s.Templates, o.DataVolumes) && s.Failure.Of(string(actDataVolumes)) != nil {
-		s.Failure = s.Failure.RetryAfter(time.Time{}) // what was in the way may not be any more
+	if !entity.Same(s.Templates, o.DataVolumes) && s.Failure.OfStep(string(actDataVolumes)) != nil {
+		s.Failure = s.Failure.RetryAfter(time.Time{}) // the cause of the failure may be gone
 	}
 	s.DataVolumes = DataVolumes{Templates: o.DataVolumes, TemplatesVersion: o.DataVolumesVersion}
 }
 
-// unmade says that a DataVolume is to be made: there is none, or another object's is in the way.
-func (s *State) unmade() bool {
+// hasMissingDataVolume reports whether a DataVolume has to be created: it does not exist, or another owner has one of
+// its name.
+func (s *State) hasMissingDataVolume() bool {
 	return slices.ContainsFunc(s.Templates, func(v contract.DataVolume) bool {
 		return v.UID == "" && !v.Populated || v.OwnerUID != "" && v.OwnerUID != s.Object.UID
 	})
 }
 
-// unpopulated is what the VM waits for before it gets an instance; nil: nothing.
-func (s *State) unpopulated() *contract.DataVolume {
+// awaitedDataVolume returns the DataVolume that the VM waits for before it gets an instance; nil: none.
+func (s *State) awaitedDataVolume() *contract.DataVolume {
 	i := slices.IndexFunc(s.Templates, func(v contract.DataVolume) bool { return !v.Usable() })
 	if i < 0 {
 		return nil
@@ -56,23 +58,23 @@ func (s *State) unpopulated() *contract.DataVolume {
 	return &s.Templates[i]
 }
 
-// decideDataVolumes makes the DataVolumes, and waits for them before the VM starts, or its guest ends for that. A VM
-// that is not to start has them made as well, unless it says otherwise.
+// decideDataVolumes creates the DataVolumes, and waits for them before a start or restart. A VM that does not start has
+// them created as well, unless its spec defers that.
 func (s *State) decideDataVolumes(want runstrategy.Action, now time.Time) (decision, bool) {
 	starts := want.Operation == contract.OperationStart || want.Operation == contract.OperationRestart
 	if !starts && (want.Operation != contract.OperationNone || s.VM.DeferDataVolumes) {
 		return decision{}, false
 	}
-	if s.unmade() {
-		return decision{Action: actDataVolumes, Why: "its templates ask for them"}, true
+	if s.hasMissingDataVolume() {
+		return decision{Action: actDataVolumes, Why: "its templates require them"}, true
 	}
-	if v := s.unpopulated(); v != nil && starts {
-		return s.decideStatus(now).Or("its disks to be filled: " + v.Waits()), true
+	if v := s.awaitedDataVolume(); v != nil && starts {
+		return s.decideStatus(now).Or(waits.For(waits.DataVolumes, v.Waits())), true
 	}
 	return decision{}, false
 }
 
-// createDataVolumes makes those that are not there.
+// createDataVolumes creates the missing DataVolumes.
 func (e *instance) createDataVolumes(ctx workflow.Context) error {
 	s := &e.state
 	r, err := entity.Call[contract.CreateDataVolumesResult](ctx, contract.ActivityCreateDataVolumes,
@@ -81,12 +83,12 @@ func (e *instance) createDataVolumes(ctx workflow.Context) error {
 	case err == nil:
 		s.Templates = r.DataVolumes
 	case entity.ErrorType(err) == contract.ErrorGone:
-		s.Stale = true // it is not as it is remembered
+		s.ReadAgain() // the VM has changed or is gone
 	}
-	return e.settle(ctx, string(actDataVolumes), contract.ReasonFailedCreate, err)
+	return e.recordResult(ctx, string(actDataVolumes), contract.ReasonFailedCreate, err)
 }
 
-// dataVolumes are those of the templates, and those that the instance waits for.
+// dataVolumes returns the DataVolumes of the templates, and those that the instance waits for.
 func (s *State) dataVolumes() []contract.DataVolume {
 	all := slices.Clone(s.Templates)
 	if s.situation() == runstrategy.Absent {
@@ -100,8 +102,8 @@ func (s *State) dataVolumes() []contract.DataVolume {
 	return all
 }
 
-// failing is a DataVolume that cannot be populated, as it seems; nil: none.
-func (s *State) failing() *contract.DataVolume {
+// failedDataVolume returns a DataVolume whose population fails; nil: none.
+func (s *State) failedDataVolume() *contract.DataVolume {
 	all := s.dataVolumes()
 	if i := slices.IndexFunc(all, contract.DataVolume.Failing); i >= 0 {
 		return &all[i]
@@ -109,6 +111,6 @@ func (s *State) failing() *contract.DataVolume {
 	return nil
 }
 
-func (s *State) provisioning() bool {
+func (s *State) isProvisioning() bool {
 	return slices.ContainsFunc(s.dataVolumes(), contract.DataVolume.Provisioning)
 }

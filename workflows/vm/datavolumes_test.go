@@ -6,15 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestWhatAVMDoesAboutItsDataVolumes: they are made, whatever the strategy; one that starts waits for them, and says
-// why.
-func TestWhatAVMDoesAboutItsDataVolumes(t *testing.T) {
+// TestDecideDataVolumes: they are created under every strategy. A VM that starts waits for them, and shows why.
+func TestDecideDataVolumes(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
 	volume := contract.DataVolume{Name: "d", UID: "u", OwnerUID: "vm", Phase: "ImportInProgress"}
 	with := func(change func(*contract.DataVolume)) contract.DataVolume {
@@ -36,7 +35,7 @@ func TestWhatAVMDoesAboutItsDataVolumes(t *testing.T) {
 		"started, put off":   {runstrategy.Always, contract.DataVolume{Name: "d"}, true, actDataVolumes, "Stopped", ""},
 		"another's": {runstrategy.Always, with(func(v *contract.DataVolume) { v.OwnerUID = "x" }), false, actDataVolumes,
 			"Provisioning", ""},
-		"nobody's, filled": {runstrategy.Always, with(func(v *contract.DataVolume) {
+		"without owner, populated": {runstrategy.Always, with(func(v *contract.DataVolume) {
 			v.OwnerUID, v.Phase = "", contract.DataVolumeSucceeded
 		}), false, entity.ActOpen, "Stopped", ""},
 		"its claim is there without it": {runstrategy.Always, contract.DataVolume{Name: "d", Populated: true}, false,
@@ -63,9 +62,9 @@ func TestWhatAVMDoesAboutItsDataVolumes(t *testing.T) {
 			written := s.status()
 			s.Written = &written
 			d := s.decide(now)
-			require.Equal(t, c.does, d.Action, d.Waiting)
-			require.Equal(t, c.printable, s.printable())
-			require.Contains(t, d.Waiting, c.waits)
+			require.Equal(t, c.does, d.Action, "%s", d.Waiting)
+			require.Equal(t, c.printable, s.printableStatus())
+			require.Contains(t, d.Waiting.String(), c.waits)
 			failure, shown := conditions.Get(s.Conditions, "Failure")
 			require.Equal(t, c.printable == "DataVolumeError", shown)
 			if shown {
@@ -76,29 +75,29 @@ func TestWhatAVMDoesAboutItsDataVolumes(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeardOfDataVolumes: older news changes nothing, and who says nothing of them takes none away.
-func TestWhatIsHeardOfDataVolumes(t *testing.T) {
+// TestObserveDataVolumes: an older observation changes nothing, and one without DataVolumes removes none.
+func TestObserveDataVolumes(t *testing.T) {
 	s := State{}
-	hear := func(version, volumes string, phases ...string) {
+	observe := func(version, volumes string, phases ...string) {
 		o := contract.VMObservation{UID: "vm", ResourceVersion: version, DataVolumesVersion: volumes, Epoch: 1}
 		for _, p := range phases {
 			o.DataVolumes = append(o.DataVolumes, contract.DataVolume{Name: "d", UID: "u", Phase: p})
 		}
 		s.observeVM(o)
 	}
-	hear("1", "10", "Pending")
-	hear("1", "12", "Succeeded")
-	hear("1", "11", "ImportInProgress")
+	observe("1", "10", "Pending")
+	observe("1", "12", "Succeeded")
+	observe("1", "11", "ImportInProgress")
 	require.Equal(t, "Succeeded", s.Templates[0].Phase)
 	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "2"})
 	require.Len(t, s.Templates, 1, "an answer to a write")
-	hear("1", "")
+	observe("1", "")
 	require.Len(t, s.Templates, 1, "older")
-	hear("3", "")
+	observe("3", "")
 	require.Empty(t, s.Templates, "it has no templates any more")
 
-	hear("4", "13", "Succeeded")
-	s.observeVMI(contract.VMIObservation{UID: "vmi", Epoch: 2}) // etcd is put back: versions ran backwards
+	observe("4", "13", "Succeeded")
+	s.observeVMI(contract.VMIObservation{UID: "vmi", Epoch: 2}) // etcd is restored: versions ran backwards
 	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "1", DataVolumesVersion: "2", Epoch: 2,
 		DataVolumes: []contract.DataVolume{{Name: "d", UID: "u", Phase: "Pending"}}})
 	require.Equal(t, "Pending", s.Templates[0].Phase, "an older copy of etcd")

@@ -8,49 +8,50 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
-// actDeleteInstance is a stop without a child workflow: that of a VM which is being deleted. There is nothing that
-// could supersede it or be compensated, and the entity's own history ends with it and stays, so that is its record.
+// actDeleteInstance is a stop without a child workflow, for a VM that is being deleted. Nothing can supersede or
+// compensate it, and the entity's own history stays as its record.
 const actDeleteInstance = action("delete the instance")
 
-// actInspectInstance looks why an instance whose end was asked for is still there.
+// actInspectInstance reads why an instance still exists after its end was requested.
 const actInspectInstance = action("look at the instance")
 
-// Ending is the end of an instance that was asked for because its VM is being deleted.
+// Ending is the requested end of an instance whose VM is being deleted.
 type Ending struct {
 	entity.Transition
-	// VMI is the UID of the instance ("": whichever there was).
+	// VMI is the UID of the instance ("": whichever existed).
 	VMI string `json:"vmi,omitempty"`
-	// Asked is when the API server was asked, from when the deadline counts; zero: it was not.
-	Asked time.Time `json:"askedAt,omitzero"`
-	// Lost says that nobody knows how it went, or that it is undone.
-	Lost bool `json:"lost,omitempty"`
+	// RequestedAt is when the API server accepted the deletion. The deadline counts from then. Zero: it has not.
+	RequestedAt time.Time `json:"askedAt,omitzero"`
+	// OutcomeUnknown means that the result is unknown, or was undone by a restore of etcd.
+	OutcomeUnknown bool `json:"lost,omitempty"`
 }
 
 // decideEnding deletes the instance, then removes the finalizer.
 func (s *State) decideEnding(now time.Time) decision {
 	if s.Open != nil && s.Open.Reported.State == contract.ProgressOrphaned {
-		return decision{Waiting: "the " + string(s.Open.Operation) + " transition to end: its instance is orphaned"}
+		return decision{Waiting: waits.For(waits.OrphaningTransition, s.Open.Operation)}
 	}
 	if s.Open != nil && s.Open.Operation != contract.OperationStop {
-		return s.cancel("the VirtualMachine is being deleted", now)
+		return s.cancelOpen("the VirtualMachine is being deleted", now)
 	}
 	if s.Open != nil {
-		return s.decideStatus(now).Or("the instance to be gone")
+		return s.decideStatus(now).Or(waits.For(waits.DeletedInstanceGone))
 	}
-	// An entity that knows of no instance yet still asks once: the object may be older than this workflow, or have been
-	// made by a transition that failed.
+	// An entity that knows no instance still requests a deletion once: the VM may be older than this workflow, or a
+	// failed transition may have made an instance.
 	unknown := s.VMI == nil && (s.Last == nil || s.Last.Error != "")
-	if !s.VM.Gone && !s.orphaned() && (s.situation() != runstrategy.Absent || unknown) {
+	if !s.VM.Gone && !s.isOrphaningInstance() && (s.situation() != runstrategy.Absent || unknown) {
 		switch {
-		case s.asked() && !now.Before(s.Ending.Deadline):
+		case s.isEndRequested() && !now.Before(s.Ending.Deadline):
 			return decision{Action: actInspectInstance, Why: "the instance is not gone by its deadline"}
-		case s.asked():
-			return s.decideStatus(now).Or("the instance to be gone").By(s.Ending.Deadline)
+		case s.isEndRequested():
+			return s.decideStatus(now).Or(waits.For(waits.DeletedInstanceGone)).WakeBy(s.Ending.Deadline)
 		}
 		return decision{Action: actDeleteInstance, Why: "the VirtualMachine is being deleted"}
 	}
@@ -63,16 +64,16 @@ func (s *State) decideEnding(now time.Time) decision {
 	if s.hasFinalizer() {
 		return decision{Action: actRemoveFinalizer, Why: "its instance is gone"}
 	}
-	return s.decideStatus(now).Or("other finalizers of the VirtualMachine")
+	return s.decideStatus(now).Or(waits.For(waits.OtherFinalizers, "VirtualMachine"))
 }
 
-// asked says that the end of the instance that there is has been asked for.
-func (s *State) asked() bool {
-	return s.Ending != nil && !s.Ending.Asked.IsZero() &&
+// isEndRequested reports whether the end of the existing instance was requested.
+func (s *State) isEndRequested() bool {
+	return s.Ending != nil && !s.Ending.RequestedAt.IsZero() &&
 		(s.VMI == nil || s.Ending.VMI == "" || s.Ending.VMI == s.VMI.UID)
 }
 
-// deleteInstance asks for the end of the instance, and notes who is behind that.
+// deleteInstance requests the end of the instance, and records the actor.
 func (e *instance) deleteInstance(ctx workflow.Context, d decision) error {
 	s := &e.state
 	end := Ending{Transition: entity.Transition{
@@ -80,42 +81,42 @@ func (e *instance) deleteInstance(ctx workflow.Context, d decision) error {
 	if s.situation() != runstrategy.Absent {
 		end.VMI = s.VMI.UID
 	}
-	if s.Ending != nil && s.Ending.VMI == end.VMI { // it is tried again
+	if s.Ending != nil && s.Ending.VMI == end.VMI { // a repetition
 		end.Since = s.Ending.Since
 	}
 	s.Ending = &end
-	s.Opened(&end.Transition)
+	s.RecordOpened(&end.Transition)
 	in := contract.DeleteVMIInput{VM: s.Object, VMI: contract.Object{
 		Namespace: s.Object.Namespace, Name: s.Object.Name, UID: end.VMI}}
 	r, err := entity.Call[contract.DeleteVMIResult](ctx, contract.ActivityDeleteVMI, string(d.Action), in)
 	switch {
 	case err != nil:
-		return e.settle(ctx, string(d.Action), contract.ReasonFailedDelete, err)
+		return e.recordResult(ctx, string(d.Action), contract.ReasonFailedDelete, err)
 	case r.Refused != "":
-		s.ended(&end, workflow.Now(ctx), contract.TransitionClosed{}, r.Refused)
-		if !s.correct(contract.TransitionResult{VM: r.VM, VMI: r.VMI}) { // it was decided from the same
-			return e.settle(ctx, string(d.Action), contract.ReasonFailedDelete, errors.New(r.Refused))
+		s.closeEnding(&end, workflow.Now(ctx), contract.TransitionClosed{}, r.Refused)
+		if !s.adoptRead(contract.TransitionResult{VM: r.VM, VMI: r.VMI}) { // the refusal had nothing new
+			return e.recordResult(ctx, string(d.Action), contract.ReasonFailedDelete, errors.New(r.Refused))
 		}
 		return nil
 	}
-	s.Failure = s.Failure.Succeeded(string(d.Action))
+	s.Failure = s.Failure.AfterSuccess(string(d.Action))
 	now := workflow.Now(ctx)
-	s.Ending.Asked, s.Ending.Deadline = now, now.Add(deadline(contract.OperationStop, s.grace()))
+	s.Ending.RequestedAt, s.Ending.Deadline = now, now.Add(deadline(contract.OperationStop, s.grace()))
 	if s.Ending.VMI == "" {
 		s.Ending.VMI = r.UID
 	}
 	if r.Absent {
 		s.observeVMI(contract.VMIObservation{UID: end.VMI, Gone: true})
-		s.ended(s.Ending, now, contract.TransitionClosed{}, "")
+		s.closeEnding(s.Ending, now, contract.TransitionClosed{}, "")
 		if r.Orphaned {
-			s.Last.Summary = stays
+			s.Last.Summary = summaryReleased
 		}
 	}
 	return nil
 }
 
-// inspectInstance finds that an instance whose time is up is gone, gives it what it may still take, or notes that it is
-// late.
+// inspectInstance reads an instance whose deadline has passed. If it is gone, that is recorded. Otherwise the deadline
+// is extended by what the pod may still take, or the instance is late.
 func (e *instance) inspectInstance(ctx workflow.Context) error {
 	s, end := &e.state, e.state.Ending
 	vmi := contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name, UID: end.VMI}
@@ -124,11 +125,11 @@ func (e *instance) inspectInstance(ctx workflow.Context) error {
 	}
 	now := workflow.Now(ctx)
 	if vmi.UID == "" {
-		s.late(now)
+		s.noteLateEnd(now)
 		return nil
 	}
 	r, err := inspect(ctx, vmi)
-	if err = e.settle(ctx, string(actInspectInstance), contract.ReasonFailedDelete, err); err != nil {
+	if err = e.recordResult(ctx, string(actInspectInstance), contract.ReasonFailedDelete, err); err != nil {
 		return err
 	}
 	if r.VMI == nil {
@@ -136,51 +137,51 @@ func (e *instance) inspectInstance(ctx workflow.Context) error {
 		return nil
 	}
 	now = workflow.Now(ctx)
-	end.Deadline = due(now, end.Asked, deadline(contract.OperationStop, s.grace()), r)
+	end.Deadline = endDeadline(now, end.RequestedAt, deadline(contract.OperationStop, s.grace()), r)
 	if !now.Before(end.Deadline) {
-		s.late(now)
+		s.noteLateEnd(now)
 	}
 	return nil
 }
 
-// late notes that the instance whose end was asked for has taken too long.
-func (s *State) late(now time.Time) {
+// noteLateEnd records that the instance was not gone by its deadline.
+func (s *State) noteLateEnd(now time.Time) {
 	late := fmt.Sprintf("the instance is not gone after %s", now.Sub(s.Ending.Since).Round(time.Second))
-	s.Failure = s.Failure.Failed(now, string(actDeleteInstance), reasonDeadline,
+	s.Failure = s.Failure.AfterFailure(now, string(actDeleteInstance), reasonDeadline,
 		temporal.NewNonRetryableApplicationError(late, contract.ErrorDeadline, nil))
 	s.pauseLateStop(now, string(actDeleteInstance))
-	s.ended(s.Ending, now, contract.TransitionClosed{Error: late, ErrorType: contract.ErrorDeadline}, late)
+	s.closeEnding(s.Ending, now, contract.TransitionClosed{Error: late, ErrorType: contract.ErrorDeadline}, late)
 }
 
-// followEnding notes that the instance whose end is asked for is gone, also where the answer was lost; and who asked
-// for that, of which the report may come later than the deletion.
+// followEnding closes the ending when the instance is gone or the outcome is unknown. It also updates the actor: the
+// report of who deletes the VM may arrive after the deletion.
 func (s *State) followEnding(now time.Time) {
 	end := s.Ending
 	if end == nil {
 		return
 	}
-	if by := s.Behind(true, s.VM.DeletionTimestamp, end.Actor); by != end.Actor {
+	if by := s.RequestedBy(true, s.VM.DeletionTimestamp, end.Actor); by != end.Actor {
 		end.Actor = by
-		s.Opened(&end.Transition)
+		s.RecordOpened(&end.Transition)
 	}
 	switch {
-	case end.Lost:
-		lost := "it is not known how it went, or it is undone"
-		s.ended(end, now, contract.TransitionClosed{Error: lost, ErrorType: contract.ErrorOutcomeUnknown}, lost)
+	case end.OutcomeUnknown:
+		lost := "its outcome is unknown, or it was undone"
+		s.closeEnding(end, now, contract.TransitionClosed{Error: lost, ErrorType: contract.ErrorOutcomeUnknown}, lost)
 	case s.VMI != nil && s.situation() == runstrategy.Absent:
-		s.ended(end, now, contract.TransitionClosed{}, "")
+		s.closeEnding(end, now, contract.TransitionClosed{}, "")
 	case s.VM.Gone:
 		before := "the VirtualMachine was gone before its instance"
-		s.ended(end, now, contract.TransitionClosed{Error: before, ErrorType: contract.ErrorGone}, before)
+		s.closeEnding(end, now, contract.TransitionClosed{Error: before, ErrorType: contract.ErrorGone}, before)
 	}
 }
 
-// ended records how the end of an instance closed, and forgets it.
-func (s *State) ended(end *Ending, now time.Time, c contract.TransitionClosed, problem string) {
+// closeEnding records the outcome of an ending.
+func (s *State) closeEnding(end *Ending, now time.Time, c contract.TransitionClosed, problem string) {
 	o := entity.Outcome{Operation: end.Operation, At: now, Error: problem}
 	if problem == "" {
 		o.Summary = "The instance is gone."
 	}
 	s.Ending, s.Last = nil, &o
-	s.Closed(&end.Transition, c, o)
+	s.RecordClosed(&end.Transition, c, o)
 }

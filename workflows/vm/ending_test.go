@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// dying is the state of a VM that is being deleted, with an instance.
-func dying(at time.Time) State {
+// deletingState returns the state of a VM that is being deleted, with an instance.
+func deletingState(at time.Time) State {
 	return State{
 		Object: contract.Object{UID: "vm"},
 		VM: &contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always", DeletionTimestamp: &at,
@@ -21,34 +21,34 @@ func dying(at time.Time) State {
 	}
 }
 
-// asked is the same once the end of that instance was asked for.
-func asked(at time.Time, uid string) State {
-	s := dying(at)
-	s.Ending = &Ending{VMI: uid, Asked: at}
+// endRequestedState returns the same after the end of that instance was requested.
+func endRequestedState(at time.Time, uid string) State {
+	s := deletingState(at)
+	s.Ending = &Ending{VMI: uid, RequestedAt: at}
 	s.Ending.Operation, s.Ending.Since, s.Ending.Deadline = contract.OperationStop, at, at.Add(time.Minute)
-	s.Opened(&s.Ending.Transition)
+	s.RecordOpened(&s.Ending.Transition)
 	return s
 }
 
-// TestTheEndOfAnInstanceWhoseVMGoes is asked for once for each instance, and again when it is undone.
-func TestTheEndOfAnInstanceWhoseVMGoes(t *testing.T) {
+// The deletion of a VM deletes its instance once for each instance, and again if that is undone.
+func TestDeletingVMDeletesInstanceOnce(t *testing.T) {
 	at := time.Unix(1000, 0)
-	fresh := dying(at)
+	fresh := deletingState(at)
 	fresh.refresh(at)
 	require.Equal(t, actDeleteInstance, fresh.decide(at).Action)
 
-	s := asked(at, "i")
+	s := endRequestedState(at, "i")
 	s.refresh(at)
 	d := s.decide(at)
 	require.Equal(t, entity.ActNone, d.Action)
 	require.Equal(t, s.Ending.Deadline, d.WakeAt, "no wait is without end")
 
-	another := asked(at, "before")
+	another := endRequestedState(at, "before")
 	another.refresh(at)
 	require.Equal(t, actDeleteInstance, another.decide(at).Action, "another instance")
 
-	back := asked(at, "i")
-	back.read(contract.ReadVMResult{VM: back.VM, VMI: back.VMI})
+	back := endRequestedState(at, "i")
+	back.applyRead(contract.ReadVMResult{VM: back.VM, VMI: back.VMI})
 	back.refresh(at)
 	require.Equal(t, actDeleteInstance, back.decide(at).Action, "etcd was put back: its deletion is undone")
 
@@ -60,10 +60,10 @@ func TestTheEndOfAnInstanceWhoseVMGoes(t *testing.T) {
 		Until: at.Add(5 * time.Second), Outcome: entity.OutcomeDone, Attempts: 1}}, s.Records)
 }
 
-// TestAnUnknownInstanceWhoseVMGoes: the first that is heard of it may be that it is gone.
-func TestAnUnknownInstanceWhoseVMGoes(t *testing.T) {
+// TestDeletingVMDeletesUnknownInstance: the first observation of it may be that it is gone.
+func TestDeletingVMDeletesUnknownInstance(t *testing.T) {
 	at := time.Unix(1000, 0)
-	s := asked(at, "")
+	s := endRequestedState(at, "")
 	s.VMI = nil
 	s.refresh(at)
 	require.Equal(t, entity.ActNone, s.decide(at).Action)
@@ -72,18 +72,19 @@ func TestAnUnknownInstanceWhoseVMGoes(t *testing.T) {
 	require.Equal(t, actRemoveFinalizer, s.decide(at).Action)
 }
 
-// TestAnInstanceThatDoesNotGo in time shows, and its end is asked for again after a pause, whether it is known or not.
-func TestAnInstanceThatDoesNotGo(t *testing.T) {
+// An instance that is not gone in time is shown, and the VM requests its end again after a back-off, whether it is
+// known or not.
+func TestShowsInstanceThatIsNotGoneInTime(t *testing.T) {
 	at := time.Unix(1000, 0)
 	for _, known := range []bool{true, false} {
-		s := asked(at, "i")
+		s := endRequestedState(at, "i")
 		if !known {
 			s.Ending.VMI, s.VMI = "", nil
 		}
 		late := s.Ending.Deadline
 		s.refresh(late)
 		require.Equal(t, actInspectInstance, s.decide(late).Action)
-		s.late(late)
+		s.noteLateEnd(late)
 		require.Equal(t, reasonDeadline, s.Failure.Reason)
 		require.Equal(t, "the instance is not gone after 1m0s", s.Failure.Message)
 		require.Equal(t, s.Failure.Message, s.Records[0].Outcome)
@@ -98,25 +99,25 @@ func TestAnInstanceThatDoesNotGo(t *testing.T) {
 	}
 }
 
-// TestTheRecordOfAnEndIsClosed, whatever becomes of it: where the answer to its request was lost, and where somebody
-// takes the VM's finalizer away meanwhile.
-func TestTheRecordOfAnEndIsClosed(t *testing.T) {
+// The record of an ending is closed also where the answer to its request was lost, and where a user removes the VM's
+// finalizer meanwhile.
+func TestClosesRecordOfEnding(t *testing.T) {
 	at := time.Unix(1000, 0)
-	unanswered := asked(at, "i")
-	unanswered.Ending.Asked = time.Time{}
+	unanswered := endRequestedState(at, "i")
+	unanswered.Ending.RequestedAt = time.Time{}
 	unanswered.observeVMI(contract.VMIObservation{UID: "i", Gone: true})
 	unanswered.refresh(at.Add(time.Second))
 	require.Nil(t, unanswered.Ending)
 	require.Equal(t, entity.OutcomeDone, unanswered.Records[0].Outcome)
 
-	undone := asked(at, "i")
-	undone.read(contract.ReadVMResult{VM: undone.VM, VMI: undone.VMI})
+	undone := endRequestedState(at, "i")
+	undone.applyRead(contract.ReadVMResult{VM: undone.VM, VMI: undone.VMI})
 	undone.refresh(at.Add(time.Second))
-	require.Equal(t, "it is not known how it went, or it is undone", undone.Records[0].Outcome)
+	require.Equal(t, "its outcome is unknown, or it was undone", undone.Records[0].Outcome)
 
-	alone := asked(at, "i")
-	alone.VM.Gone = true
-	alone.refresh(at.Add(time.Second))
-	require.Nil(t, alone.Ending)
-	require.Equal(t, "the VirtualMachine was gone before its instance", alone.Records[0].Outcome)
+	goneFirst := endRequestedState(at, "i")
+	goneFirst.VM.Gone = true
+	goneFirst.refresh(at.Add(time.Second))
+	require.Nil(t, goneFirst.Ending)
+	require.Equal(t, "the VirtualMachine was gone before its instance", goneFirst.Records[0].Outcome)
 }

@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/planner"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-func TestFailuresHaveAPauseEach(t *testing.T) {
+func TestEachStepHasItsOwnBackoff(t *testing.T) {
 	s := State{}
 	s.observeVM(contract.VMObservation{
 		UID: "vm", ResourceVersion: "10", RunStrategy: "Always", Finalizers: []string{contract.FinalizerVM},

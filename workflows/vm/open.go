@@ -6,13 +6,13 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// open starts a transition.
-func (e *instance) open(ctx workflow.Context, d decision) error {
+// openTransition opens a transition.
+func (e *instance) openTransition(ctx workflow.Context, d decision) error {
 	s := &e.state
 	now := workflow.Now(ctx)
 	t := Transition{Reported: s.progress()}
@@ -20,7 +20,7 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		now.Add(deadline(d.Operation, s.grace()))
 	in := contract.TransitionInput{
 		VM: s.Object, Generation: s.VM.Generation, Why: t.Why, Actor: t.Actor, Deadline: t.Deadline,
-		Paused: d.Operation != contract.OperationStop && s.startPaused(), Revision: s.Revision,
+		Paused: d.Operation != contract.OperationStop && s.isStartPaused(), Revision: s.Revision,
 	}
 	if s.Approved != nil && s.Approved.Operation == d.Operation {
 		t.ApprovedBy, in.ApprovedBy = s.Approved.Actor, s.Approved.Actor
@@ -34,75 +34,83 @@ func (e *instance) open(ctx workflow.Context, d decision) error {
 		Type: workflowOf(d.Operation), Input: in,
 	})
 	if err != nil {
-		return e.settle(ctx, string(d.Operation), contract.ReasonFailedCreate, err)
+		return e.recordResult(ctx, string(d.Operation), contract.ReasonFailedCreate, err)
 	}
 	s.Open, s.Approved = &t, nil
-	s.Opened(&t.Transition)
+	s.RecordOpened(&t.Transition)
 	return nil
 }
 
-// closed notes how the open transition went.
-func (e *instance) closed(ctx workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
+// transitionClosed records the outcome of the open transition.
+func (e *instance) transitionClosed(ctx workflow.Context, c contract.TransitionClosed, o entity.Outcome) {
 	s := &e.state
 	t := *s.Open
 	s.Open = nil
-	if t.Operation != contract.OperationStop && s.situation() == runstrategy.Absent {
-		s.Stale = true // it may have made an instance that nobody has spoken of yet
+	if t.Operation != contract.OperationStop && s.situation() == runstrategy.Absent &&
+		(!isRefusal(c.ErrorType) || !s.HasChange(contract.ChangeAfterFirst)) {
+		s.ReadAgain() // it may have made an instance that was not observed yet
 	}
 	switch {
 	case c.Canceled:
-		o.Error = t.Superseded()
+		o.Error = t.SupersededText()
 	case c.Error == "":
-		o.Error = e.done(ctx, t, c.Result)
+		o.Error = e.applyResult(ctx, t, c.Result)
 	case c.ErrorType != contract.ErrorEnded:
-		// How an instance ended shows in its own status and in the back-off; only what kept the transition from being
-		// done is a failure.
-		_ = e.settle(ctx, string(t.Operation), failureReason(t.Operation, c.ErrorType), entity.ClosedError(c))
+		// An instance that has ended shows the reason in its own status, and leads to a back-off. Only a transition
+		// that could not be done is a failure.
+		_ = e.recordResult(ctx, string(t.Operation), failureReason(t.Operation, c.ErrorType), entity.ClosedError(c))
 	}
 	s.Last = &o
-	s.Closed(&t.Transition, c, o)
+	s.RecordClosed(&t.Transition, c, o)
 }
 
-// done believes what a transition that ended well has found, and says why it has done nothing, where it was refused.
-func (e *instance) done(ctx workflow.Context, t Transition, result []byte) (refused string) {
+// isRefusal reports whether a transition with an error of that type has certainly made no instance: the API server
+// refused it.
+func isRefusal(errorType string) bool {
+	return errorType == contract.ErrorForbidden || errorType == contract.ErrorInvalid
+}
+
+// applyResult folds in the result of a completed transition. It returns the reason if the transition was refused and
+// did nothing.
+func (e *instance) applyResult(ctx workflow.Context, t Transition, result []byte) (refused string) {
 	var r contract.TransitionResult
 	if err := entity.Unmarshal(result, &r); err != nil {
-		workflow.GetLogger(ctx).Error("the result of a transition cannot be read", "transition", t.ID, "error", err)
+		workflow.GetLogger(ctx).Error("failed to decode the result of a transition", "transition", t.ID, "error", err)
 	}
 	if r.Refused != "" {
-		if !e.state.correct(r) { // it was decided from the same
-			_ = e.settle(ctx, string(t.Operation), failureReason(t.Operation, ""), errors.New(r.Refused))
+		if !e.state.adoptRead(r) { // nothing newer was read, so a repetition would be refused again
+			_ = e.recordResult(ctx, string(t.Operation), failureReason(t.Operation, ""), errors.New(r.Refused))
 		}
 		return r.Refused
 	}
-	_ = e.settle(ctx, string(t.Operation), "", nil)
+	_ = e.recordResult(ctx, string(t.Operation), "", nil)
 	if t.Operation == contract.OperationStop {
-		// The API server has said so; the observation may be late, or never come.
+		// The API server has reported it. The observation may be late or get lost.
 		e.state.observeVMI(contract.VMIObservation{UID: t.VMI, Gone: true})
 	}
 	return ""
 }
 
-// correct takes in what an activity read when it refused to do what it was asked for: that is true, whatever was
-// remembered. It says whether there was anything new in it.
-func (s *State) correct(r contract.TransitionResult) bool {
+// adoptRead folds in the objects that an activity has read when it refused a step, and reports whether they were newer
+// than the known ones.
+func (s *State) adoptRead(r contract.TransitionResult) bool {
 	changed := false
 	if r.VM != nil && r.VM.UID == s.Object.UID && !s.VM.Gone && r.VM.ResourceVersion != s.VM.ResourceVersion {
-		s.believe(r.VM)
+		s.setVM(r.VM)
 		changed = true
 	}
 	if r.VMI != nil && (s.VMI == nil || s.VMI.UID != r.VMI.UID || s.VMI.ResourceVersion != r.VMI.ResourceVersion) {
-		s.readVMI(r.VMI)
+		s.setReadVMI(r.VMI)
 		changed = true
 	}
 	return changed
 }
 
-// reasonDeadline is that of the Failure condition after a transition whose deadline has passed.
+// reasonDeadline is the reason of condition Failure after a transition whose deadline has passed.
 const reasonDeadline = "TransitionDeadlineExceeded"
 
-// lateStopPause is how long an instance that did not go within its deadline is waited for before its end is asked for
-// again. (Its end is observed all the same.)
+// lateStopPause is how long to wait before the end of an instance is requested again, after it was not gone by its
+// deadline. Its end is observed meanwhile.
 const lateStopPause = 10 * time.Minute
 
 func failureReason(op contract.Operation, errorType string) string {
@@ -116,7 +124,7 @@ func failureReason(op contract.Operation, errorType string) string {
 	}
 }
 
-// signalProgress signals the open transition how far the instance is.
+// signalProgress signals the instance's progress to the open transition.
 func (e *instance) signalProgress(ctx workflow.Context) error {
 	t := e.state.Open
 	t.Reported = e.state.progress()

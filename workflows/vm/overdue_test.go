@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestUntilWhenAnEndMayTake: what waits in virtflow's own queues is not late, and what waits for others is.
-func TestUntilWhenAnEndMayTake(t *testing.T) {
+// TestEndDeadline: waiting in virtflow's own queues is not late, waiting for others is.
+func TestEndDeadline(t *testing.T) {
 	const limit = time.Minute
 	asked := time.Unix(1000, 0)
 	now, graceEnds := asked.Add(limit), asked.Add(30*time.Second)
@@ -42,8 +42,8 @@ func TestUntilWhenAnEndMayTake(t *testing.T) {
 			FindPodResult: contract.FoundPods(long, alive)}, now.Add(limit)},
 		"its end is undone": {now, contract.ReadVMIResult{VMI: &contract.VMIObservation{},
 			FindPodResult: contract.FoundPods(alive)}, now},
-		"somebody else holds it": {now, contract.ReadVMIResult{VMI: &held, FindPodResult: contract.FoundPods(over)}, now},
-		"nor could it be":        {now, contract.ReadVMIResult{VMI: &fails, FindPodResult: contract.FoundPods(alive)}, now},
+		"a foreign finalizer": {now, contract.ReadVMIResult{VMI: &held, FindPodResult: contract.FoundPods(over)}, now},
+		"not deletable":       {now, contract.ReadVMIResult{VMI: &fails, FindPodResult: contract.FoundPods(alive)}, now},
 		"its pod was asked to end": {now, contract.ReadVMIResult{VMI: &fails,
 			FindPodResult: contract.FoundPods(ending)}, graceEnds.Add(entity.StopSlack)},
 		"both were": {now, contract.ReadVMIResult{VMI: &going,
@@ -53,6 +53,6 @@ func TestUntilWhenAnEndMayTake(t *testing.T) {
 		"it has waited for long": {asked.Add(entity.QueueLimit + limit),
 			contract.ReadVMIResult{VMI: &going}, asked.Add(entity.QueueLimit + limit)},
 	} {
-		require.Equal(t, c.want, due(c.now, asked, limit, c.read), name)
+		require.Equal(t, c.want, endDeadline(c.now, asked, limit, c.read), name)
 	}
 }

@@ -1,11 +1,13 @@
 package vm
 
 import (
+	"slices"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
 type (
@@ -13,7 +15,7 @@ type (
 	decision = entity.Decision
 )
 
-// Steps.
+// Steps. Metrics have these names as a label, and the state keeps that of a failed step.
 const (
 	actFinalizer       = action("add the finalizer")
 	actSignal          = action("signal the progress of the instance")
@@ -24,8 +26,8 @@ const (
 	actDataVolumes     = action("create the DataVolumes")
 )
 
-// writes says that a step writes to the VM, locked by what was seen of it last.
-func writes(a action) bool {
+// isVMWrite reports whether a step writes to the VM, with the last observed resourceVersion as its lock.
+func isVMWrite(a action) bool {
 	switch a {
 	case actFinalizer, actRerun, actSetAlways, entity.ActWrite, actRemoveFinalizer:
 		return true
@@ -35,54 +37,57 @@ func writes(a action) bool {
 }
 
 // decide is the planner: pure and total.
-func (s *State) decide(now time.Time) decision { return s.open().Decide(now, s.urgent) }
+func (s *State) decide(now time.Time) decision {
+	return s.openTransition().Decide(now, s.decideByUrgency)
+}
 
-// urgent is the planner in order of urgency.
-func (s *State) urgent(now time.Time) decision {
+// decideByUrgency returns the most urgent step.
+func (s *State) decideByUrgency(now time.Time) decision {
 	if s.VM == nil {
 		if s.VMI != nil && s.VMI.Gone {
-			return decision{Action: entity.ActFinish, Why: "its instance is gone, and no VirtualMachine was seen"}
+			return decision{Action: entity.ActFinish, Why: "its instance is gone, and no VirtualMachine was observed"}
 		}
-		if s.Missed {
-			return decision{Action: entity.ActFinish, Why: "the VirtualMachine was gone before it was seen"}
+		if s.NeverSeen {
+			return decision{Action: entity.ActFinish, Why: "the VirtualMachine was gone before it was observed"}
 		}
 		if s.VMI != nil && s.VMI.OwnerUID != "" {
-			return s.held(decision{Action: entity.ActRead,
-				Why: "its instance has started it, and it does not know the VirtualMachine"}, now)
+			return s.withBackoff(decision{Action: entity.ActRead,
+				Why: "the entity knows an instance, and not its VirtualMachine"}, now)
 		}
-		return decision{Waiting: "the first observation of the VirtualMachine"}
+		return decision{Waiting: waits.For(waits.FirstObservation, "the VirtualMachine")}
 	}
 	if s.Stale && !s.VM.Gone {
-		return s.held(decision{Action: entity.ActRead, Why: "it may know less than there is, or something older"}, now)
+		return s.withBackoff(decision{Action: entity.ActRead,
+			Why: "the known state may be incomplete or outdated"}, now)
 	}
 	if s.Open != nil && s.Open.Undone && !s.Open.Cancelled {
-		return decision{Action: entity.ActCancel, Why: "what it did is undone, or not done yet"}
+		return decision{Action: entity.ActCancel, Why: "its effect was undone, or has not happened yet"}
 	}
 	if d, ok := s.decideSignal(); ok {
 		return d
 	}
-	if s.deleting() {
-		return s.held(s.decideEnding(now), now)
+	if s.isDeleting() {
+		return s.withBackoff(s.decideEnding(now), now)
 	}
 	if !s.hasFinalizer() {
-		return s.held(decision{Action: actFinalizer, Why: "its instance must go before it does"}, now)
+		return s.withBackoff(decision{Action: actFinalizer, Why: "its instance must be gone before it"}, now)
 	}
-	want, known := s.desired()
+	want, known := s.desiredAction()
 	if !known {
 		_, why := runstrategy.Unserved(s.strategy())
-		return s.held(s.decideStatus(now).Or("another run strategy: "+why), now)
+		return s.withBackoff(s.decideStatus(now).Or(waits.For(waits.RunStrategy, why)), now)
 	}
-	return s.held(s.decideTransition(want, now), now)
+	return s.withBackoff(s.decideTransition(want, now), now)
 }
 
-// decideSignal keeps an open transition informed.
+// decideSignal signals the instance's progress to the open transition.
 func (s *State) decideSignal() (decision, bool) {
 	if s.Open == nil || s.Open.Cancelled {
 		return decision{}, false
 	}
 	m := s.progress()
 	if m.State == contract.ProgressOrphaned && m != s.Open.Reported {
-		return decision{Action: actSignal, Why: "the VirtualMachine goes, and its instance is to stay"}, true
+		return decision{Action: actSignal, Why: "the VirtualMachine is deleted without its instance"}, true
 	}
 	if s.Open.Operation == contract.OperationStop && m.State != contract.ProgressAbsent {
 		return decision{}, false
@@ -98,58 +103,58 @@ func (s *State) decideTransition(want runstrategy.Action, now time.Time) decisio
 	volumes, ok := s.decideDataVolumes(want, now)
 	switch {
 	case s.Open != nil && s.Open.CancelReason != "":
-		return s.cancel(s.Open.CancelReason, now)
-	case s.Open != nil && s.overtaken(want):
-		return s.cancel("superseded: "+want.Why, now)
-	case s.Open != nil && !s.wanted():
-		return s.cancel("superseded: run strategy "+s.VM.RunStrategy, now)
-	case s.Open != nil && s.outdated():
+		return s.cancelOpen(s.Open.CancelReason, now)
+	case s.Open != nil && s.isOvertaken(want):
+		return s.cancelOpen("superseded: "+want.Why, now)
+	case s.Open != nil && !s.isOpenWanted():
+		return s.cancelOpen("superseded: run strategy "+s.VM.RunStrategy, now)
+	case s.Open != nil && s.isOutdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	case s.Open != nil:
-		return s.decideStatus(now).Or("the " + string(s.Open.Operation) + " transition")
+		return s.decideStatus(now).Or(waits.For(waits.Transition, s.Open.Operation))
 	case want.Always:
-		return s.guard(decision{Action: actSetAlways, Why: want.Why}, now)
+		return s.guardTransition(decision{Action: actSetAlways, Why: want.Why}, now)
 	case want.Rerun:
 		return decision{Action: actRerun, Why: want.Why}
 	case ok && want.Operation != contract.OperationNone:
 		return volumes
-	case want.Operation == contract.OperationStart && want.AfterBackOff && s.backingOff(now):
+	case want.Operation == contract.OperationStart && want.AfterBackOff && s.isBackingOff(now):
 		d := s.decideStatus(now)
 		if d.Action == entity.ActNone {
 			d.WakeAt = *s.StartFailure.RetryAfter
-			d.Waiting = "the back-off after an instance that never ran"
+			d.Waiting = waits.For(waits.StartBackoff)
 		}
 		return d
 	case want.Operation != contract.OperationNone:
-		return s.guard(decision{Action: entity.ActOpen, Operation: want.Operation, Why: want.Why}, now)
-	case s.outdated():
+		return s.guardTransition(decision{Action: entity.ActOpen, Operation: want.Operation, Why: want.Why}, now)
+	case s.isOutdated():
 		return decision{Action: actSync, Why: "the VirtualMachine has changed since its instance was made"}
 	case ok:
 		return volumes
 	default:
-		return s.decideStatus(now).Or(s.rest())
+		return s.decideStatus(now).Or(s.waiting())
 	}
 }
 
-// rest says in words what a VM waits for whose run strategy asks for nothing.
-func (s *State) rest() string {
+// waiting returns what a VM waits for whose run strategy asks for nothing, for people.
+func (s *State) waiting() waits.Wait {
 	switch {
 	case s.situation() == runstrategy.Deleting:
-		return "its instance to be gone"
-	case s.situation() == runstrategy.Alive && !s.running():
-		return "its instance to run: it is " + s.VMI.Phase
+		return waits.For(waits.InstanceGone)
+	case s.situation() == runstrategy.Alive && !s.isRunning():
+		return waits.For(waits.InstanceRunning, s.VMI.Phase)
 	default:
-		return "nothing: this is what the run strategy asks for"
+		return waits.For(waits.Nothing, "this is what the run strategy asks for")
 	}
 }
 
-// desired is what the VM asks for now. known is false for a strategy that nothing is done about.
-func (s *State) desired() (want runstrategy.Action, known bool) {
+// desiredAction returns what the VM asks for now. Known is false for an unsupported strategy.
+func (s *State) desiredAction() (want runstrategy.Action, known bool) {
 	return runstrategy.Desired(s.VM, s.VMI, s.RunStrategy)
 }
 
-// overtaken says that a request is about the instance that the open transition has made.
-func (s *State) overtaken(want runstrategy.Action) bool {
+// isOvertaken reports whether a request is about the instance that the open transition has made.
+func (s *State) isOvertaken(want runstrategy.Action) bool {
 	if s.VMI == nil || s.Open.VMI == s.VMI.UID {
 		return false
 	}
@@ -157,20 +162,19 @@ func (s *State) overtaken(want runstrategy.Action) bool {
 	return want.Operation == contract.OperationRestart || want.Operation == contract.OperationStop && asked
 }
 
-// outdated says that the VM has changed since its instance was made, and that nobody has looked yet what follows from
-// that.
-func (s *State) outdated() bool {
+// isOutdated reports whether the VM has changed since its instance was made, and the two were not compared since.
+func (s *State) isOutdated() bool {
 	if s.situation() != runstrategy.Alive || s.VM.Generation <= s.VMI.VMGeneration {
 		return false
 	}
-	if s.Open != nil && (s.Open.Cancelled || !s.startsAnother()) {
+	if s.Open != nil && (s.Open.Cancelled || !s.isMakingInstance()) {
 		return false
 	}
 	return s.Checked == nil || s.Checked.VMI != s.VMI.UID || s.Checked.Generation < s.VM.Generation
 }
 
-// wanted says whether the open transition still leads where the strategy wants to be.
-func (s *State) wanted() bool {
+// isOpenWanted reports whether the open transition still leads to what the strategy asks for.
+func (s *State) isOpenWanted() bool {
 	up := s.Open.Operation == contract.OperationStart || s.Open.Operation == contract.OperationRestart
 	switch s.strategy() {
 	case runstrategy.Halted:
@@ -180,64 +184,59 @@ func (s *State) wanted() bool {
 	}
 }
 
-func (s *State) cancel(why string, now time.Time) decision {
+func (s *State) cancelOpen(why string, now time.Time) decision {
 	if s.Open.Cancelled {
-		return s.decideStatus(now).Or("the " + string(s.Open.Operation) + " transition to compensate")
+		return s.decideStatus(now).Or(waits.For(waits.Compensation, s.Open.Operation))
 	}
 	return decision{Action: entity.ActCancel, Why: why}
 }
 
-// held keeps what failed from being repeated before its time; meanwhile the status shows it.
-func (s *State) held(d decision, now time.Time) decision {
-	if f := s.Failure.Conflicting(); f != nil && writes(d.Action) && now.Before(f.RetryAt) {
+// withBackoff replaces a step that has failed by a wait until its next attempt is due. The status shows the failure
+// meanwhile.
+func (s *State) withBackoff(d decision, now time.Time) decision {
+	if f := s.Failure.OfConflict(); f != nil && isVMWrite(d.Action) && now.Before(f.RetryAt) {
 		return f.Wait()
 	}
 	status := s.decideStatus
 	if s.VM == nil || s.Stale || d.Action == actRemoveFinalizer {
 		status = nil
 	}
-	return s.Failure.HoldBack(d, now, status)
+	return s.Failure.WithBackoff(d, now, status)
 }
 
 // settleTime is how long a status is not written that is about to change again by itself: an instance that has ended
-// and is being deleted is gone in a moment. What takes longer shows.
+// and is being deleted is gone within a moment. A slow deletion is written.
 const settleTime = 5 * time.Second
 
-// settlesBy is until when the status is not written, although it differs (zero: it is written).
-func (s *State) settlesBy() time.Time {
+// settleBy returns until when a differing status is not written (zero: it is written now).
+func (s *State) settleBy() time.Time {
 	if s.Open == nil || s.Open.Operation == contract.OperationStart || s.Written == nil ||
 		s.situation() != runstrategy.Deleting {
 		return time.Time{}
 	}
 	switch {
-	case s.over():
+	case s.hasNoLiveInstance():
 		return s.Ended.At.Add(settleTime)
 	case s.Written.PrintableStatus == "Stopping":
-		return s.Open.Since.Add(settleTime) // that it is no longer ready goes without saying
+		return s.Open.Since.Add(settleTime) // Stopping implies that it is no longer ready
 	default:
 		return time.Time{}
 	}
 }
 
 func (s *State) decideStatus(now time.Time) decision {
-	if s.VM.Gone || !s.differs() {
+	if s.VM.Gone || !s.needsWrite() {
 		return decision{}
 	}
-	if s.deleting() && s.Terminating && s.Failure == nil {
-		// That it goes is all that there is to say: its next change is its end.
+	if s.isDeleting() && s.Terminating && s.Failure == nil &&
+		(s.hasFinalizer() || len(s.VM.Finalizers) == 0 || !s.HasChange(contract.ChangeAfterFirst)) {
+		// The status already shows the deletion. The next change is the VM's end, unless it has foreign finalizers.
 		return decision{}
 	}
-	if by := s.settlesBy(); now.Before(by) {
+	if by := s.settleBy(); now.Before(by) {
 		return decision{WakeAt: by}
 	}
-	return decision{Action: entity.ActWrite, Why: "it differs from what was written"}
+	return decision{Action: entity.ActWrite, Why: "the status differs from the written one"}
 }
 
-func (s *State) hasFinalizer() bool {
-	for _, f := range s.VM.Finalizers {
-		if f == contract.FinalizerVM {
-			return true
-		}
-	}
-	return false
-}
+func (s *State) hasFinalizer() bool { return slices.Contains(s.VM.Finalizers, contract.FinalizerVM) }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -20,7 +20,7 @@ var (
 		runstrategy.RestartRequest}
 )
 
-// state builds a state of a VM with an instance in that situation, and with the requests that amount to that request.
+// state returns the state of a VM with an instance in that situation, and with that request.
 func state(strategy runstrategy.Strategy, situation runstrategy.Situation, request runstrategy.Request) *State {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := &State{Object: contract.Object{Namespace: "default", Name: "web", UID: "vm"}}
@@ -49,8 +49,8 @@ func state(strategy runstrategy.Strategy, situation runstrategy.Situation, reque
 	return s
 }
 
-// TestEveryDecision: the planner decides in every cell of the table, for a new strategy and one that it knew, and says
-// what it waits for where it has nothing to do. Whatever it decides is stable: asked again, it says the same.
+// TestEveryDecision: the planner decides in every cell of the table, for a new strategy and a known one. Where it has
+// nothing to do, it names what it waits for. A repeated call returns the same decision.
 func TestEveryDecision(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
 	cells := 0
@@ -63,7 +63,7 @@ func TestEveryDecision(t *testing.T) {
 					s.RunStrategy = last
 					s.refresh(now)
 					d := s.decide(now)
-					require.True(t, d.Action != entity.ActNone || d.Waiting != "",
+					require.True(t, d.Action != entity.ActNone || d.Waiting.Kind != 0,
 						"%s × %s × %s: neither a step nor a wait",
 						strategy, situation, request)
 					require.Equal(t, d, s.decide(now))
@@ -96,9 +96,9 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-// TestBackOffDelaysOnlyWhereKubeVirtDoes: instances that never ran are counted under Always, RerunOnFailure and Once,
-// and delay the first two.
-func TestBackOffDelaysOnlyWhereKubeVirtDoes(t *testing.T) {
+// TestBackOffDelaysSameStrategiesAsKubeVirt: instances that never ran are counted under Always, RerunOnFailure and
+// Once, and delay the first two.
+func TestBackOffDelaysSameStrategiesAsKubeVirt(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
 	for strategy, delays := range map[runstrategy.Strategy]bool{runstrategy.Always: true,
 		runstrategy.RerunOnFailure: true, runstrategy.Once: false, runstrategy.Manual: false} {
@@ -113,7 +113,7 @@ func TestBackOffDelaysOnlyWhereKubeVirtDoes(t *testing.T) {
 		require.Equal(t, runstrategy.BacksOff(strategy), s.StartFailure != nil, strategy)
 		if delays {
 			require.Equal(t, now.Add(time.Minute), d.WakeAt, strategy)
-			require.Equal(t, "CrashLoopBackOff", s.printable())
+			require.Equal(t, "CrashLoopBackOff", s.printableStatus())
 		} else {
 			require.Equal(t, contract.OperationStart, d.Operation, strategy)
 		}

@@ -8,12 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestWhoDeletesIsNamed: the last who asked for it. What is said of another object changes nothing.
-func TestWhoDeletesIsNamed(t *testing.T) {
+// TestReportNamesDeletingUser: the last one counts. A report about another object changes nothing.
+func TestReportNamesDeletingUser(t *testing.T) {
 	w := newWorld(t)
 	report := func(uid, actor string) {
 		w.env.SignalWorkflow(contract.SignalReportRequest,
@@ -55,9 +55,8 @@ func TestWhoDeletesIsNamed(t *testing.T) {
 	require.True(t, stopped)
 }
 
-// TestADeletionThatIsNotReported is by whoever asked for the VM last. A report of long before was about one that was
-// refused.
-func TestADeletionThatIsNotReported(t *testing.T) {
+// A deletion without a report is attributed to the last requester. A much older report was about a refused deletion.
+func TestDeletionWithoutReport(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   time.Duration // of the report, from the VM's creation; 0: there is none
 		late time.Duration // after the request
@@ -83,7 +82,7 @@ func TestADeletionThatIsNotReported(t *testing.T) {
 						Operation: contract.OperationDelete, Actor: "mallory", Asked: w.env.Now().Add(-c.late)})
 				})
 			}
-			w.bye(15 * time.Minute)
+			w.deleteVM(15 * time.Minute)
 			w.run(t)
 			var by []string
 			for _, r := range w.history(t) {
@@ -96,8 +95,8 @@ func TestADeletionThatIsNotReported(t *testing.T) {
 	}
 }
 
-// TestALateReportNamesWhoDeletes: nobody waits for reports. An earlier one was about a deletion that was refused.
-func TestALateReportNamesWhoDeletes(t *testing.T) {
+// TestLateReportNamesDeletingUser: the entity does not wait for reports. An earlier one was about a refused deletion.
+func TestLateReportNamesDeletingUser(t *testing.T) {
 	w := newWorld(t)
 	report := func(actor string) {
 		w.env.SignalWorkflow(contract.SignalReportRequest,

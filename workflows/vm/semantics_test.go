@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// cores is a change that an instance cannot follow while it runs.
+// cores makes a change that an instance cannot follow while it runs.
 func cores(vm *kubevirt.VirtualMachine) {
 	vm.Spec.Template.Spec.Domain.CPU = &kubevirt.CPU{Cores: 2}
 }
@@ -21,7 +21,7 @@ func stop(uid string) contract.StateChangeRequest {
 	return contract.StateChangeRequest{Action: "Stop", UID: uid}
 }
 
-func TestRerunOnFailureRunsAgainOnlyAfterAFailure(t *testing.T) {
+func TestRerunOnFailureRestartsOnlyAfterFailure(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("RerunOnFailure") })
 	w.at(time.Second, func() {
@@ -53,7 +53,7 @@ func TestRerunOnFailureRunsAgainOnlyAfterAFailure(t *testing.T) {
 	w.at(time.Hour+2*time.Second, func() { require.Empty(t, w.VMStatus.StateChangeRequests); w.Ask(stop(w.UID(3))) })
 	w.at(time.Hour+3*time.Second, func() { w.status(t, "Stopping"); w.RemoveVMI() })
 	w.at(2*time.Hour, func() { require.Nil(t, w.VMI()); require.Empty(t, w.VM().StateChangeRequests) })
-	w.bye(3 * time.Hour)
+	w.deleteVM(3 * time.Hour)
 	w.run(t)
 }
 
@@ -69,42 +69,41 @@ func TestRerunOnFailureBacksOffFromInstancesThatNeverRan(t *testing.T) {
 	})
 	w.at(20*time.Second, func() { require.Equal(t, 2, w.Instance()); w.SetPhase("Running") })
 	w.at(21*time.Second, func() { require.Nil(t, w.VMStatus.StartFailure, "one that ran ends the count") })
-	w.bye(time.Minute)
+	w.deleteVM(time.Minute)
 	w.run(t)
 }
 
-// TestRerunOnFailureStartsOnceWhenItIsChosen: from another strategy it starts; the same VM seen again by a workflow
-// without history does not.
-func TestRerunOnFailureStartsOnceWhenItIsChosen(t *testing.T) {
+// TestRerunOnFailureStartsOnceWhenSet: a change from another strategy starts the VM. The same VM, observed by a
+// workflow without history, is not started.
+func TestRerunOnFailureStartsOnceWhenSet(t *testing.T) {
 	for last, starts := range map[string]bool{"Halted": true, "RerunOnFailure": false} {
 		t.Run(last, func(t *testing.T) {
 			w := newWorld(t)
 			w.at(0, func() {
 				w.Unseen(func() { w.CreateVM("RerunOnFailure") })
 				w.EditVMStatus(func(s *kubevirt.VirtualMachineStatus) {
-					s.RunStrategy, s.ObservedGeneration = kubevirt.VirtualMachineRunStrategy(last), 3
+					s.RunStrategy = kubevirt.VirtualMachineRunStrategy(last)
 				})
 			})
 			w.at(time.Minute, func() {
 				require.Equal(t, starts, w.VMI() != nil)
 				if !starts {
 					w.status(t, "Stopped")
-					require.EqualValues(t, 3, w.VMStatus.ObservedGeneration, "what was written before is read back")
 				}
 			})
-			w.bye(time.Hour)
+			w.deleteVM(time.Hour)
 			w.run(t)
 		})
 	}
 }
 
-func TestManualDoesWhatIsRequested(t *testing.T) {
+func TestManualFollowsRequests(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Manual") })
 	w.at(time.Minute, func() { require.Nil(t, w.VMI()); w.status(t, "Stopped"); w.Ask(start) })
 	w.at(2*time.Minute, func() { require.Equal(t, 1, w.Instance()); w.SetPhase("Failed") })
 	w.at(3*time.Minute, func() {
-		require.Nil(t, w.VMI().DeletionTimestamp, "an ended instance stays until somebody asks")
+		require.Nil(t, w.VMI().DeletionTimestamp, "an ended instance stays until a request")
 		require.Nil(t, w.VMStatus.StartFailure, "and is not counted")
 		w.Ask(stop(w.UID(1)), start)
 	})
@@ -125,12 +124,12 @@ func TestManualDoesWhatIsRequested(t *testing.T) {
 	})
 	w.at(5*time.Minute+time.Second, func() { w.status(t, "Stopping"); w.RemoveVMI() })
 	w.at(6*time.Minute, func() { w.status(t, "Stopped"); require.Empty(t, w.VM().StateChangeRequests) })
-	w.bye(time.Hour)
+	w.deleteVM(time.Hour)
 	w.run(t)
 }
 
-// TestAStopRequestCancelsAStart: the instance that it names goes, and the request with it.
-func TestAStopRequestCancelsAStart(t *testing.T) {
+// TestStopRequestCancelsStart: the instance that it names is deleted, and the request removed.
+func TestStopRequestCancelsStart(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Manual") })
 	w.at(time.Second, func() { w.Ask(start) })
@@ -141,11 +140,11 @@ func TestAStopRequestCancelsAStart(t *testing.T) {
 		w.status(t, "Stopped")
 		require.Empty(t, w.VM().StateChangeRequests)
 	})
-	w.bye(time.Hour)
+	w.deleteVM(time.Hour)
 	w.run(t)
 }
 
-func TestAPausedStart(t *testing.T) {
+func TestPausedStart(t *testing.T) {
 	for _, strategy := range []string{"Manual", "Halted"} {
 		t.Run(strategy, func(t *testing.T) {
 			w := newWorld(t)
@@ -159,19 +158,19 @@ func TestAPausedStart(t *testing.T) {
 				require.True(t, w.StartsPaused())
 				require.Equal(t, strategy == "Halted", w.VM().RunStrategy == "Always",
 					"a halted VM becomes one that runs")
-				require.Equal(t, strategy == "Halted", w.VM().Actor == "bob", "and whoever asked is behind that")
+				require.Equal(t, strategy == "Halted", w.VM().Actor == "bob", "and the requester is its actor")
 				w.SetPhase("Running")
 			})
 			w.at(3*time.Second, func() { require.Empty(t, w.VM().StateChangeRequests) })
-			w.bye(time.Minute)
+			w.deleteVM(time.Minute)
 			w.run(t)
 		})
 	}
 }
 
-func TestRestartRequiredIsShownUntilTheRestart(t *testing.T) {
+func TestShowsRestartRequiredUntilRestart(t *testing.T) {
 	w := newWorld(t)
-	const message = "a non-live-updatable field was changed in the template spec"
+	const message = "a non-live-updatable field was changed in the template spec: domain.cpu.cores"
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() {
@@ -201,24 +200,24 @@ func TestRestartRequiredIsShownUntilTheRestart(t *testing.T) {
 		require.Equal(t, 2, w.Count(contract.ActivitySyncInstance),
 			"one look for each generation, none where nothing changed")
 	})
-	w.bye(2 * time.Hour)
+	w.deleteVM(2 * time.Hour)
 	w.run(t)
 }
 
-func TestAnEditThatStopsTheVMCostsNoComparison(t *testing.T) {
+func TestStopDoesNotSyncInstance(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running") })
 	w.at(2*time.Second, func() { w.SetStrategy("Halted") })
 	w.at(3*time.Second, func() { w.RemoveVMI() })
 	w.at(4*time.Second, func() { w.status(t, "Stopped"); require.Zero(t, w.Count(contract.ActivitySyncInstance)) })
-	w.bye(time.Minute)
+	w.deleteVM(time.Minute)
 	w.run(t)
 }
 
-// TestOrphansStay: a VM that is deleted with its dependents orphaned goes at once, and takes no running instance with
-// it: neither one that is up, nor one that is on its way.
-func TestOrphansStay(t *testing.T) {
+// TestOrphanedInstanceStays: a VM that is deleted with its dependents orphaned is gone at once. Its instance stays,
+// whether it runs or still starts.
+func TestOrphanedInstanceStays(t *testing.T) {
 	for name, phase := range map[string]string{"up": "Running", "on its way": "Scheduling"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -242,9 +241,9 @@ func TestOrphansStay(t *testing.T) {
 	}
 }
 
-// TestOrphansStayUnseen: that the VM was to orphan its instance was never seen of it. The garbage collector was
-// quicker.
-func TestOrphansStayUnseen(t *testing.T) {
+// TestOrphanedInstanceStaysWithoutObservation: the garbage collector was done before the VM's orphan finalizer was
+// observed.
+func TestOrphanedInstanceStaysWithoutObservation(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running") })
@@ -259,8 +258,8 @@ func TestOrphansStayUnseen(t *testing.T) {
 	require.Equal(t, 1, w.Count(contract.ActivityDeleteVMI), "calls: %v", w.Calls)
 }
 
-// TestADeletionWritesItsStatusOnce, whatever happens to the instance on its way out; and a stop twice.
-func TestADeletionWritesItsStatusOnce(t *testing.T) {
+// A deletion writes the status once, whatever happens to the instance meanwhile; a stop writes it twice.
+func TestDeletionWritesStatusOnce(t *testing.T) {
 	ready := func(reason string) func(*kubevirt.VirtualMachineInstance) {
 		return func(vmi *kubevirt.VirtualMachineInstance) {
 			vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{
@@ -313,8 +312,8 @@ func TestADeletionWritesItsStatusOnce(t *testing.T) {
 	require.Equal(t, 1, w.Count(contract.ActivityDeleteVMI)-deletes)
 }
 
-// TestDeletingAStoppedVMWritesNoStatus: it is gone with the next request.
-func TestDeletingAStoppedVMWritesNoStatus(t *testing.T) {
+// TestDeletingStoppedVMWritesNoStatus: it is gone with the next request.
+func TestDeletingStoppedVMWritesNoStatus(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running"); w.SetStrategy("Halted") })
@@ -325,8 +324,8 @@ func TestDeletingAStoppedVMWritesNoStatus(t *testing.T) {
 	require.Equal(t, []string{contract.ActivityPatchVM}, w.Calls[before:])
 }
 
-// TestAVMThatIsOlderThanItsWorkflowGoes: nothing is known but what the object says.
-func TestAVMThatIsOlderThanItsWorkflowGoes(t *testing.T) {
+// TestDeletesVMOlderThanItsWorkflow: the workflow knows only the object of such a VM.
+func TestDeletesVMOlderThanItsWorkflow(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
 		w.Unseen(func() {
@@ -340,9 +339,8 @@ func TestAVMThatIsOlderThanItsWorkflowGoes(t *testing.T) {
 	w.run(t)
 }
 
-// TestAStartThatIsLateIsNotBegunAgain: its deadline passes, the reason shows and stays, and nothing is tried in
-// circles.
-func TestAStartThatIsLateIsNotBegunAgain(t *testing.T) {
+// TestLateStartIsNotRepeated: after its deadline the reason is shown and stays, and there is no second attempt.
+func TestLateStartIsNotRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(24*time.Hour, func() {
@@ -350,12 +348,12 @@ func TestAStartThatIsLateIsNotBegunAgain(t *testing.T) {
 		require.Equal(t, "TransitionDeadlineExceeded", w.condition("Failure").Reason)
 		w.status(t, "Starting")
 	})
-	w.bye(25 * time.Hour)
+	w.deleteVM(25 * time.Hour)
 	w.run(t)
 }
 
-// TestAStopThatIsLateIsAskedForAgainNowAndThen: some six times an hour, not as fast as it fails.
-func TestAStopThatIsLateIsAskedForAgainNowAndThen(t *testing.T) {
+// TestLateStopIsRepeatedSlowly: some six times an hour, not as fast as it fails.
+func TestLateStopIsRepeatedSlowly(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() {
@@ -374,8 +372,8 @@ func TestAStopThatIsLateIsAskedForAgainNowAndThen(t *testing.T) {
 	w.run(t)
 }
 
-// TestAnEndThatNobodyHasHeardOf is found at the deadline of the deletion.
-func TestAnEndThatNobodyHasHeardOf(t *testing.T) {
+// TestFindsMissedEndAtDeadline: at its deadline the deletion finds the end that was not observed.
+func TestFindsMissedEndAtDeadline(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running") })
@@ -386,8 +384,8 @@ func TestAnEndThatNobodyHasHeardOf(t *testing.T) {
 	require.Equal(t, 1, w.Count(contract.ActivityDeleteVMI))
 }
 
-// TestOnceIsStartedAgainOnlyWhenItsInstanceIsDeleted, and without delay.
-func TestOnceIsStartedAgainOnlyWhenItsInstanceIsDeleted(t *testing.T) {
+// With run strategy Once a guest starts again only after the deletion of its instance, and without delay.
+func TestOnceStartsAgainOnlyAfterDeletion(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Once") })
 	w.at(time.Second, func() { w.SetPhase("Failed") })
@@ -401,12 +399,12 @@ func TestOnceIsStartedAgainOnlyWhenItsInstanceIsDeleted(t *testing.T) {
 		w.VanishVMI()
 	})
 	w.at(2*time.Minute+time.Second, func() { require.Equal(t, 2, w.Instance()) })
-	w.bye(time.Hour)
+	w.deleteVM(time.Hour)
 	w.run(t)
 }
 
-// TestContradictoryFieldsAreShown: nothing is done about what admission refuses, and the VM says so.
-func TestContradictoryFieldsAreShown(t *testing.T) {
+// TestShowsContradictoryFields: a spec that admission refuses is not applied, and the VM shows that.
+func TestShowsContradictoryFields(t *testing.T) {
 	for strategy, want := range map[string]contract.Condition{
 		"Contradictory": {Reason: "FailedCreate", Message: "running and runstrategy are mutually exclusive"},
 		"Sometimes":     {Reason: "FailedCreate", Message: "unknown runstrategy: Sometimes"},
@@ -420,7 +418,7 @@ func TestContradictoryFieldsAreShown(t *testing.T) {
 				w.SetStrategy("Always")
 			})
 			w.at(2*time.Second, func() { require.NotNil(t, w.VMI()); require.Empty(t, w.condition("Failure").Type) })
-			w.bye(time.Minute)
+			w.deleteVM(time.Minute)
 			w.run(t)
 		})
 	}

@@ -4,64 +4,64 @@ import (
 	"slices"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// State is everything that a VM entity knows. It is carried across Continue-As-New.
+// State is the state of a VM entity. It is carried across Continue-As-New.
 type State struct {
 	Object contract.Object          `json:"object"`
 	VM     *contract.VMObservation  `json:"vm,omitempty"`
 	VMI    *contract.VMIObservation `json:"vmi,omitempty"`
-	// Next is a newer incarnation of the name, adopted when this one is gone.
+	// Next is a newer object of the same name. The entity continues with it when this one is gone.
 	Next *contract.VMObservation `json:"next,omitempty"`
-	// Missed says that the VM was gone before it was seen: something old and late has started this entity.
-	Missed bool `json:"missed,omitempty"`
+	// NeverSeen means that the VM was gone before it was observed: a late signal has started this entity.
+	NeverSeen bool `json:"missed,omitempty"`
 
-	// Open is the transition in flight, and Count numbers them.
+	// Open is the open transition, and Count the number of transitions so far.
 	Open  *Transition `json:"open,omitempty"`
 	Count int         `json:"count,omitempty"`
 	// Ending is the end of the instance that the VM's deletion asks for (nil: none).
 	Ending *Ending `json:"ending,omitempty"`
-	// Last is how the last transition, or that end, went.
+	// Last is the outcome of the last transition or ending.
 	Last *entity.Outcome `json:"last,omitempty"`
 
+	entity.Logic
 	entity.Manual
 	entity.Memory
 
 	DataVolumes
 
 	StartFailure *contract.StartFailure `json:"startFailure,omitempty"`
-	// RunStrategy is what status.runStrategy is to say: "" until there was an instance.
+	// RunStrategy is the desired status.runStrategy: "" until there was an instance.
 	RunStrategy string `json:"runStrategy,omitempty"`
-	// ObservedGeneration is the VM's generation that the last instance is known to follow.
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Revision is the ControllerRevision of the last instance.
 	Revision string `json:"revision,omitempty"`
-	// Ended is when an instance was first seen to have ended.
+	// Ended is when an instance was first observed to have ended.
 	Ended End `json:"ended,omitzero"`
-	// Checked is how an instance was last compared with its VM (nil: it was not).
+	// Checked is the last comparison of an instance with its VM (nil: none).
 	Checked *Check `json:"checked,omitempty"`
-	// Terminating says that the status tells of the VM's deletion.
+	// Terminating means that the written status shows the VM's deletion.
 	Terminating bool            `json:"terminating,omitempty"`
 	Failure     *entity.Failure `json:"failure,omitempty"`
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	entity.StatusWrites[contract.VMStatus]
 
-	// undecided says that there has been no decision since the last observation of the VMI. It lasts for one task.
+	// undecided means that the planner has not run since the last observation of the VMI. It lasts for one workflow
+	// task.
 	undecided bool
 }
 
-// End is the end of the instance of that UID.
+// End is when the instance of that UID was observed to have ended.
 type End struct {
 	VMI string    `json:"vmi"`
 	At  time.Time `json:"at"`
 }
 
-// Check is the outcome of a comparison of the instance of that UID with its VM at that generation.
+// Check is the result of a comparison of the instance of that UID with its VM at that generation.
 type Check struct {
 	VMI        string `json:"vmi"`
 	Generation int64  `json:"generation"`
@@ -72,19 +72,19 @@ type Check struct {
 // Transition is an open child workflow.
 type Transition struct {
 	entity.Transition
-	// VMI is the UID of the instance that is to go, for stop and restart.
+	// VMI is the UID of the instance to delete, for stop and restart.
 	VMI string `json:"vmi,omitempty"`
-	// Reported is the progress that was last signalled to the child, or that held when it was opened.
+	// Reported is the progress that was last signalled to the child, or that it had when it was opened.
 	Reported contract.InstanceProgress `json:"reported,omitzero"`
-	// Undone says that it waits for what comes of something that is not so any more: etcd was put back.
+	// Undone means that etcd was restored, and that the transition waits for what will not happen any more.
 	Undone bool `json:"undone,omitempty"`
 }
 
-// undone says whether an instance that was read (nil: there is none) shows that what the transition did is undone, or
-// not done yet: the instance that is to go does not, the one that it makes is not there, or one from before is back.
-// Known is what was known of the instance until then. The transition may be cancelled in any case; what is wanted is
-// then decided again.
-func (t *Transition) undone(known, read *contract.VMIObservation) bool {
+// isUndone reports whether an instance as read (nil: there is none) shows that the transition's effect is undone or has
+// not happened yet. A stopped instance is not being deleted, a started one does not exist, or an earlier one is back.
+// Known is the instance as known before. The transition may be cancelled in any case: the desired action is then
+// decided again.
+func (t *Transition) isUndone(known, read *contract.VMIObservation) bool {
 	switch {
 	case read == nil:
 		return t.Operation != contract.OperationStop
@@ -95,64 +95,63 @@ func (t *Transition) undone(known, read *contract.VMIObservation) bool {
 	}
 }
 
-// open is the transition in flight, or nil.
-func (s *State) open() *entity.Transition {
+// openTransition returns the open transition, or nil.
+func (s *State) openTransition() *entity.Transition {
 	if s.Open == nil {
 		return nil
 	}
 	return &s.Open.Transition
 }
 
-// heard notes the epoch of an observation.
-func (s *State) heard(epoch int64) bool {
-	return s.inEpoch(s.Heard(epoch))
+// observeEpoch records the epoch of an observation, and reports whether it is a new one.
+func (s *State) observeEpoch(epoch int64) bool {
+	return s.enterEpoch(s.AdvanceEpoch(epoch))
 }
 
-// inEpoch is done at the first observation in a new epoch: what is said of the DataVolumes counts, whatever its
-// version, and the open transition is asked whether it is.
-func (s *State) inEpoch(fresh bool) bool {
-	if fresh {
+// enterEpoch handles the first observation in a new epoch, and reports whether this is one. Observations of DataVolumes
+// then count whatever their version, and the open transition is asked whether it is still open.
+func (s *State) enterEpoch(newEpoch bool) bool {
+	if newEpoch {
 		s.TemplatesVersion = ""
-		s.open().AskNow()
+		s.openTransition().AskNow()
 	}
-	return fresh
+	return newEpoch
 }
 
-// observeVM folds what crdwatch saw of the VM object.
+// observeVM folds in an observation of the VM object.
 func (s *State) observeVM(o contract.VMObservation) {
-	again := s.inEpoch(s.HeardObject(o.Epoch))
+	newEpoch := s.enterEpoch(s.AdvanceObjectEpoch(o.Epoch))
 	if o.Again {
-		s.open().AskNow()
+		s.openTransition().AskNow()
 	}
 	if s.Object.UID == "" {
-		if s.Missed = o.Gone; !o.Gone {
+		if s.NeverSeen = o.Gone; !o.Gone {
 			s.adopt(o)
 		}
 		return
 	}
 	was := s.VM
-	now, next := entity.Track(was, s.Next, o, again)
+	now, next := entity.Track(was, s.Next, o, newEpoch)
 	s.Next = next
-	s.believe(now)
+	s.setVM(now)
 	s.observeDataVolumes(was, o)
 }
 
-// believe takes what is the newest of the VM.
-func (s *State) believe(o *contract.VMObservation) {
-	if s.Failure != nil && (o.Generation != s.VM.Generation || s.Failure.Conflicting() != nil &&
+// setVM replaces the VM by a newer observation.
+func (s *State) setVM(o *contract.VMObservation) {
+	if s.Failure != nil && (o.Generation != s.VM.Generation || s.Failure.OfConflict() != nil &&
 		o.ResourceVersion != s.VM.ResourceVersion) {
-		// Somebody changed the specification, or what a write met again and again: what failed before may go well now.
+		// The specification has changed, or the object on which every write conflicted: the failed step may succeed
+		// now.
 		s.Failure = s.Failure.RetryAfter(time.Time{})
 	}
-	if o != s.VM && !o.Gone && (o.Again || s.Forgot(o.Held) || s.namesUnknown(o)) {
-		s.Stale = true
-	}
+	s.ReadAgainIf(o != s.VM && !o.Gone && (o.Again || s.HasLostHold(o.Held) || s.isUnknownInstanceRequested(o)))
 	s.VM = o
 }
 
-// namesUnknown says that the first request is about an instance that the entity has not heard of: one that has just
-// been made.
-func (s *State) namesUnknown(o *contract.VMObservation) bool {
+// isUnknownInstanceRequested reports whether the first request names an instance that the entity does not know: one
+// that was just made.
+func (s *State) isUnknownInstanceRequested(o *contract.VMObservation) bool {
 	if len(o.StateChangeRequests) == 0 {
 		return false
 	}
@@ -164,64 +163,65 @@ func (s *State) adopt(o contract.VMObservation) {
 	s.Object.UID = o.UID
 	s.VM = &o
 	s.observeDataVolumes(nil, o)
-	s.recall(o)
-	// Somebody has been at work on it: what there is has to be known first.
-	s.Stale = s.Stale || o.Reported
+	s.restoreFromStatus(o)
+	// A status exists, so an earlier run may have made an instance: it is read first.
+	s.ReadAgainIf(o.Reported)
 	if s.VMI != nil && s.VMI.OwnerUID != "" && s.VMI.OwnerUID != o.UID {
 		s.VMI = nil
 	}
 }
 
-// recall takes back from a VM's status what outlives Temporal's history there.
-func (s *State) recall(o contract.VMObservation) {
-	s.StartFailure, s.RunStrategy, s.ObservedGeneration = o.StartFailure, o.StatusRunStrategy, o.ObservedGeneration
+// restoreFromStatus takes from a VM's status what has to outlive Temporal's history.
+func (s *State) restoreFromStatus(o contract.VMObservation) {
+	s.StartFailure, s.RunStrategy = o.StartFailure, o.StatusRunStrategy
 	s.Hold = entity.HoldShown(o.Held)
 }
 
-// read takes in what is true now, whatever was remembered. The status is written anew: what was written may have been
-// lost.
-func (s *State) read(r contract.ReadVMResult) {
+// applyRead replaces what is known by what the API server has. The status is written again, since the last write may
+// have been lost.
+func (s *State) applyRead(r contract.ReadVMResult) {
 	switch {
 	case r.VM == nil:
-		s.VM, s.Missed = entity.Gone(s.VM), s.VM == nil
+		s.VM, s.NeverSeen = entity.AsGone(s.VM), s.VM == nil
 	case s.VM == nil:
 		s.adopt(*r.VM)
 	default:
 		s.VM = r.VM
-		s.recall(*r.VM)
+		s.restoreFromStatus(*r.VM)
 	}
-	s.Stale, s.OutcomeUnknown = false, true
-	if s.Checked != nil { // what followed from it may be lost
+	s.NoteRead()
+	s.OutcomeUnknown = true
+	if s.Checked != nil { // its result may have been lost
 		s.Checked = &Check{VMI: s.Checked.VMI, RestartRequired: s.Checked.RestartRequired}
 	}
 	s.Next = entity.StillNext(s.Next, r.VM)
-	if s.Open != nil && s.Open.undone(s.VMI, r.VMI) {
+	if s.Open != nil && s.Open.isUndone(s.VMI, r.VMI) {
 		s.Open.Undone = true
 	}
 	if s.Ending != nil {
-		// It is asked for once more.
-		s.Ending.Lost = r.VMI == nil && s.VMI == nil || r.VMI != nil && r.VMI.DeletionTimestamp == nil
+		// The end is requested again.
+		s.Ending.OutcomeUnknown = r.VMI == nil && s.VMI == nil || r.VMI != nil && r.VMI.DeletionTimestamp == nil
 	}
 	if r.VM == nil {
 		return
 	}
 	if r.VMI == nil {
-		s.VMI = entity.Absent(s.VMI)
+		s.VMI = entity.AsAbsent(s.VMI)
 		return
 	}
-	s.readVMI(r.VMI)
+	s.setReadVMI(r.VMI)
 }
 
-// readVMI takes an instance that an activity has read, which knows nothing of its claims.
-func (s *State) readVMI(o *contract.VMIObservation) {
+// setReadVMI sets the instance as an activity has read it, without its PVCs.
+func (s *State) setReadVMI(o *contract.VMIObservation) {
 	was := s.VMI
 	s.VMI = o
-	s.believeClaims(was, *o, false)
+	s.keepPVCs(was, *o, false)
 }
 
-// observeVMI folds what crdwatch saw of the VMI of this name. One that another VM controls does not count.
+// observeVMI folds in an observation of the VMI of this name. One that another VM controls is ignored.
 func (s *State) observeVMI(o contract.VMIObservation) {
-	fresh := s.heard(o.Epoch)
+	fresh := s.observeEpoch(o.Epoch)
 	if o.OwnerUID != "" && s.Object.UID != "" && o.OwnerUID != s.Object.UID {
 		return
 	}
@@ -230,26 +230,26 @@ func (s *State) observeVMI(o contract.VMIObservation) {
 	s.VMI = entity.Newest(was, o)
 	unheard := was == nil || !stops && was.Gone && was.UID != o.UID
 	if o.Gone && unheard && (stops || s.Open != nil) {
-		// The first that is heard of the instance which the open stop asked the end of, not knowing it: were it another
-		// one, the VM would keep its finalizer, and ask once more. Or of the one that the open start has made, which
-		// knows whether it was that one.
+		// It is the first observation of the instance that the open stop deletes without knowing its UID. Were it
+		// another one, the VM would keep its finalizer, and request the deletion again. Or it is the instance that the
+		// open start has made; the start knows whether it is that one.
 		s.VMI = &contract.VMIObservation{UID: o.UID, Gone: true}
 		if was != nil {
 			s.VMI.ResourceVersion = was.ResourceVersion // what was observed before is older
 		}
 	}
 	news := s.VMI != was
-	s.believeClaims(was, o, fresh)
+	s.keepPVCs(was, o, fresh)
 	if !news {
 		return
 	}
-	s.OutcomeUnknown = s.OutcomeUnknown || s.undecided && s.passed(was)
+	s.OutcomeUnknown = s.OutcomeUnknown || s.undecided && s.hasUnwrittenReport(was)
 	s.undecided = true
 }
 
-// believeClaims keeps what crdwatch said last of the claims of the VMI, which is as old as what it had read of those:
-// who writes or reads the VMI itself says nothing of them.
-func (s *State) believeClaims(was *contract.VMIObservation, o contract.VMIObservation, fresh bool) {
+// keepPVCs keeps crdwatch's last observation of the VMI's PVCs. It has a version of its own: an activity that reads or
+// writes the VMI itself does not read its PVCs.
+func (s *State) keepPVCs(was *contract.VMIObservation, o contract.VMIObservation, fresh bool) {
 	if s.VMI == nil || s.VMI.Gone || was == nil || was.UID != s.VMI.UID || o.UID != s.VMI.UID {
 		return
 	}
@@ -263,10 +263,10 @@ func (s *State) believeClaims(was *contract.VMIObservation, o contract.VMIObserv
 	}
 }
 
-// passed says that a running instance has said something that it says no more, and that is not known to have been
-// written. Where both come in one task, the worker may have died in an earlier attempt of it, which knew the first only
-// and wrote that.
-func (s *State) passed(was *contract.VMIObservation) bool {
+// hasUnwrittenReport reports whether a running instance has reported something that no longer holds, and that is not
+// known to be written. If both arrive in one workflow task, an earlier attempt of that task may have seen only the
+// first and written it, before its worker died.
+func (s *State) hasUnwrittenReport(was *contract.VMIObservation) bool {
 	if was == nil || s.Written == nil || was.Phase != "Running" {
 		return false
 	}
@@ -280,10 +280,10 @@ func (s *State) passed(was *contract.VMIObservation) bool {
 	})
 }
 
-// next moves on to the newer incarnation.
-func (s *State) next() State {
+// successor returns the state with which the entity continues for the newer object.
+func (s *State) successor() State {
 	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
-		Memory: s.Memory.Next()}
+		Memory: s.Memory.Next(), Logic: s.Logic}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}
@@ -300,23 +300,23 @@ func (s *State) pendingRequests() []contract.StateChangeRequest {
 	return runstrategy.Pending(s.VM, s.VMI)
 }
 
-// actor is who is behind what is decided now: whoever sent the request that waits, as the subresources API has written
-// it, or else whoever changed the object last, or deletes it.
+// actor returns the user behind the current decision: the one who sent the pending request, as the subresources API has
+// recorded, or else the one who last changed or deleted the object.
 func (s *State) actor() string {
-	if reqs := s.pendingRequests(); !s.deleting() && len(reqs) > 0 &&
+	if reqs := s.pendingRequests(); !s.isDeleting() && len(reqs) > 0 &&
 		reqs[0].Data[contract.AnnotationRequestedBy] != "" {
 		return reqs[0].Data[contract.AnnotationRequestedBy]
 	}
 	return s.requester()
 }
 
-// requester is who is behind what the VM is to be: whoever deletes it, or changed it last.
+// requester returns the user who last changed the VM, or who deletes it.
 func (s *State) requester() string {
-	return s.Behind(s.deleting(), s.VM.DeletionTimestamp, s.VM.Actor)
+	return s.RequestedBy(s.isDeleting(), s.VM.DeletionTimestamp, s.VM.Actor)
 }
 
-// startPaused says whether the start that is asked for is to leave the guest paused.
-func (s *State) startPaused() bool {
+// isStartPaused reports whether the requested start leaves the guest paused.
+func (s *State) isStartPaused() bool {
 	for _, r := range s.pendingRequests() {
 		if r.Action == "Start" {
 			return r.Data["paused"] == "true"
@@ -325,15 +325,15 @@ func (s *State) startPaused() bool {
 	return false
 }
 
-// progress is what a transition waits for, read from the VMI.
+// progress returns what a transition waits for, read from the VMI.
 func (s *State) progress() contract.InstanceProgress {
-	if s.deleting() && s.orphaned() && s.startsAnother() {
+	if s.isDeleting() && s.isOrphaningInstance() && s.isMakingInstance() {
 		return contract.InstanceProgress{State: contract.ProgressOrphaned}
 	}
 	return progressOf(s.VMI)
 }
 
-// progressOf is how far an instance is; nil: nobody knows of one.
+// progressOf returns the progress of an instance; nil: none is known.
 func progressOf(vmi *contract.VMIObservation) contract.InstanceProgress {
 	switch runstrategy.SituationOf(vmi) {
 	case runstrategy.Absent:
@@ -351,43 +351,41 @@ func progressOf(vmi *contract.VMIObservation) contract.InstanceProgress {
 	return contract.InstanceProgress{}
 }
 
-func (s *State) deleting() bool { return runstrategy.Deleted(s.VM) }
+func (s *State) isDeleting() bool { return runstrategy.Deleted(s.VM) }
 
-// orphaned says that the VM is being deleted without its instance.
-func (s *State) orphaned() bool { return runstrategy.Orphans(s.VM) }
+// isOrphaningInstance reports whether the VM is being deleted without its instance.
+func (s *State) isOrphaningInstance() bool { return runstrategy.Orphans(s.VM) }
 
-// startsAnother says that the open transition makes, or has made, another instance than the one that it found.
-func (s *State) startsAnother() bool {
+// isMakingInstance reports whether the open transition makes, or has made, another instance than the one that it found.
+func (s *State) isMakingInstance() bool {
 	return s.Open != nil && (s.Open.Operation == contract.OperationStart ||
 		s.Open.Operation == contract.OperationRestart && s.VMI != nil && s.VMI.UID != s.Open.VMI)
 }
 
-// refresh brings what is derived from observations up to date. It runs before each decision and is as deterministic as
-// one.
+// refresh derives from the observations what the planner reads. It runs before each decision and is deterministic.
 func (s *State) refresh(now time.Time) {
 	s.undecided = false
 	s.followEnding(now)
-	s.noteEnd(now)
-	s.forgetFailure()
-	s.follow(now)
-	s.await()
-	s.mirror(now)
+	s.countFailedStart(now)
+	s.dropObsoleteFailure()
+	s.recordInstance(now)
+	s.showAwaitedApproval()
+	s.mirrorConditions(now)
 }
 
-// follow notes what is to outlive the instance: the run strategy that the VM was last seen to follow, its generation,
-// its revision; and when it ended.
-func (s *State) follow(now time.Time) {
+// recordInstance records what has to outlive the instance: the run strategy that the VM followed, the instance's
+// revision, and when it ended.
+func (s *State) recordInstance(now time.Time) {
 	there := s.situation() != runstrategy.Absent
 	if there {
-		s.ObservedGeneration = s.VMI.VMGeneration
 		if s.VMI.Revision != "" {
 			s.Revision = s.VMI.Revision
 		}
-		if s.over() && s.Ended.VMI != s.VMI.UID {
+		if s.hasNoLiveInstance() && s.Ended.VMI != s.VMI.UID {
 			s.Ended = End{VMI: s.VMI.UID, At: now}
 		}
 	}
-	// A start that RerunOnFailure owes, because it is new to the VM, is owed until there is an instance.
+	// A VM that newly has RerunOnFailure is owed one start, until there is an instance.
 	owed := s.strategy() == runstrategy.RerunOnFailure && s.RunStrategy != s.VM.RunStrategy
 	if there || s.RunStrategy != "" && !owed {
 		s.RunStrategy = s.VM.RunStrategy

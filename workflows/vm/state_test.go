@@ -6,13 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-func TestAnInstanceThatIsGoneDoesNotComeBack(t *testing.T) {
+func TestGoneInstanceDoesNotComeBack(t *testing.T) {
 	s := State{Object: contract.Object{UID: "vm"}, VM: &contract.VMObservation{UID: "vm"}}
 	s.observeVMI(contract.VMIObservation{UID: "a", ResourceVersion: "10", OwnerUID: "vm"})
 	s.observeVMI(contract.VMIObservation{UID: "b", ResourceVersion: "30", OwnerUID: "vm"})
@@ -23,11 +23,12 @@ func TestAnInstanceThatIsGoneDoesNotComeBack(t *testing.T) {
 	require.Equal(t, runstrategy.Alive, s.situation())
 }
 
-// TestAnInstanceThatIsHeardOfWhenItIsGone counts where its end was asked for without knowing it.
-func TestAnInstanceThatIsHeardOfWhenItIsGone(t *testing.T) {
+// TestFirstObservationIsInstanceGone: such an observation counts if the instance's end was requested without knowing
+// its UID.
+func TestFirstObservationIsInstanceGone(t *testing.T) {
 	s := State{Object: contract.Object{UID: "vm"}, VM: &contract.VMObservation{UID: "vm"}}
 	s.observeVMI(contract.VMIObservation{UID: "a", Gone: true})
-	require.Nil(t, s.VMI, "nobody has asked")
+	require.Nil(t, s.VMI, "no end was requested")
 	s.Open = &Transition{Transition: entity.Transition{Operation: contract.OperationStop}}
 	s.observeVMI(contract.VMIObservation{UID: "a", Gone: true})
 	require.Equal(t, contract.InstanceProgress{State: contract.ProgressAbsent, VMIUID: "a"}, s.progress())
@@ -35,22 +36,22 @@ func TestAnInstanceThatIsHeardOfWhenItIsGone(t *testing.T) {
 	require.Equal(t, runstrategy.Alive, s.situation(), "it was another one")
 }
 
-func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
+func TestNewerObjectProvesOldIsGone(t *testing.T) {
 	s := State{}
 	s.observeVM(contract.VMObservation{UID: "old", ResourceVersion: "10"})
 	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "20"})
 	require.True(t, s.VM.Gone)
-	require.Equal(t, "new", s.next().Object.UID)
+	require.Equal(t, "new", s.successor().Object.UID)
 }
 
-func TestAnotherVMsInstanceIsNotAdopted(t *testing.T) {
+func TestIgnoresInstanceOfAnotherVM(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "old"})
 	s.observeVM(contract.VMObservation{UID: "new", ResourceVersion: "10"})
 	require.Equal(t, runstrategy.Absent, s.situation())
 }
 
-func TestAnEntityThatCameTooLateEnds(t *testing.T) {
+func TestFinishesWhenVMIsAlreadyGone(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "5", OwnerUID: "vm"})
 	require.Equal(t, entity.ActRead, s.decide(time.Unix(1000, 0)).Action, "its VirtualMachine may be there")
@@ -60,8 +61,9 @@ func TestAnEntityThatCameTooLateEnds(t *testing.T) {
 	require.NotEqual(t, entity.ActFinish, s.decide(time.Time{}).Action)
 }
 
-// TestWhoIsBehindARequest: the user whom the subresources API wrote into it, and not whoever changed the object before.
-func TestWhoIsBehindARequest(t *testing.T) {
+// TestActorOfRequest: the user in the request that the subresources API wrote, and not the one who changed the object
+// before.
+func TestActorOfRequest(t *testing.T) {
 	start := contract.StateChangeRequest{Action: "Start",
 		Data: map[string]string{contract.AnnotationRequestedBy: "jane"}}
 	for name, c := range map[string]struct {
@@ -70,7 +72,7 @@ func TestWhoIsBehindARequest(t *testing.T) {
 	}{
 		"none":             {nil, "bob"},
 		"jane's":           {[]contract.StateChangeRequest{start}, "jane"},
-		"nobody's":         {[]contract.StateChangeRequest{{Action: "Start"}}, "bob"},
+		"without actor":    {[]contract.StateChangeRequest{{Action: "Start"}}, "bob"},
 		"one that was met": {[]contract.StateChangeRequest{{Action: "Stop", UID: "old"}, start}, "jane"},
 	} {
 		s := State{VM: &contract.VMObservation{UID: "u", Actor: "bob", StateChangeRequests: c.requests}}
@@ -78,16 +80,15 @@ func TestWhoIsBehindARequest(t *testing.T) {
 	}
 }
 
-// TestAnEntityWithoutMemoryReadsFirst: whoever has been at work on the VM has left an instance, perhaps, and what a
-// person asked for.
-func TestAnEntityWithoutMemoryReadsFirst(t *testing.T) {
+// TestNewEntityReadsFirst: an earlier run may have left an instance, or a person's control.
+func TestNewEntityReadsFirst(t *testing.T) {
 	now := time.Unix(1000, 0)
 	o := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always",
 		Finalizers: []string{contract.FinalizerVM}, Reported: true, Epoch: 1}
 	s := State{}
 	s.observeVM(o)
 	require.Equal(t, entity.ActRead, s.decide(now).Action)
-	s.read(contract.ReadVMResult{VM: &o,
+	s.applyRead(contract.ReadVMResult{VM: &o,
 		VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "9", OwnerUID: "vm", Phase: "Running"}})
 	s.refresh(now)
 	require.NotContains(t, []action{entity.ActOpen, entity.ActRead}, s.decide(now).Action, "its guest runs")
@@ -96,22 +97,22 @@ func TestAnEntityWithoutMemoryReadsFirst(t *testing.T) {
 	o.Reported = false
 	s.observeVM(o)
 	s.refresh(now)
-	require.Equal(t, entity.ActOpen, s.decide(now).Action, "a VM that nobody has seen costs no read")
+	require.Equal(t, entity.ActOpen, s.decide(now).Action, "a new VM costs no read")
 }
 
-// TestAnInstanceThatStartsTheEntity of its VM has it read: nobody tells of a VM that has not changed.
-func TestAnInstanceThatStartsTheEntity(t *testing.T) {
+// TestInstanceStartsEntityOfItsVM: the entity then reads the VM, because a VM that does not change is not observed.
+func TestInstanceStartsEntityOfItsVM(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "9", OwnerUID: "vm", Phase: "Running"})
 	require.Equal(t, entity.ActRead, s.decide(now).Action)
-	s.read(contract.ReadVMResult{})
+	s.applyRead(contract.ReadVMResult{})
 	require.Equal(t, entity.ActFinish, s.decide(now).Action, "there is no such VM")
 }
 
-// TestOlderMemoryIsCorrected: in a new epoch what Kubernetes says counts, whatever its versions; so does what a person
-// asked for.
-func TestOlderMemoryIsCorrected(t *testing.T) {
+// TestCorrectsOlderStateInNewEpoch: in a new epoch Kubernetes' objects count, whatever their versions. Controls of
+// persons stay.
+func TestCorrectsOlderStateInNewEpoch(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := State{}
 	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Halted",
@@ -120,7 +121,7 @@ func TestOlderMemoryIsCorrected(t *testing.T) {
 	s.observeVM(contract.VMObservation{UID: "vm", ResourceVersion: "5", RunStrategy: "Always", Epoch: 2})
 	require.Equal(t, entity.ActRead, s.decide(now).Action, "and not a stop")
 	held := contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held by bob"}
-	s.read(contract.ReadVMResult{
+	s.applyRead(contract.ReadVMResult{
 		VM: &contract.VMObservation{UID: "vm", ResourceVersion: "5", RunStrategy: "Always",
 			Finalizers: []string{contract.FinalizerVM}, Held: &held},
 	})
@@ -130,8 +131,8 @@ func TestOlderMemoryIsCorrected(t *testing.T) {
 	require.NotEqual(t, entity.ActOpen, s.decide(now).Action, "it is held")
 }
 
-// TestAnInstanceThatWasReadKeepsItsClaims: an activity reads the instance itself, crdwatch alone its claims.
-func TestAnInstanceThatWasReadKeepsItsClaims(t *testing.T) {
+// TestReadInstanceKeepsPVCs: an activity reads the instance itself, and only crdwatch its PVCs.
+func TestReadInstanceKeepsPVCs(t *testing.T) {
 	vm := contract.VMObservation{UID: "vm", ResourceVersion: "10", RunStrategy: "Always",
 		Finalizers: []string{contract.FinalizerVM}}
 	seen := contract.VMIObservation{UID: "i", ResourceVersion: "8", OwnerUID: "vm", Phase: "Running",
@@ -140,9 +141,9 @@ func TestAnInstanceThatWasReadKeepsItsClaims(t *testing.T) {
 	another := now
 	another.UID = "j"
 	for name, take := range map[string]func(*State, contract.VMIObservation){
-		"by a read": func(s *State, o contract.VMIObservation) { s.read(contract.ReadVMResult{VM: &vm, VMI: &o}) },
+		"by a read": func(s *State, o contract.VMIObservation) { s.applyRead(contract.ReadVMResult{VM: &vm, VMI: &o}) },
 		"by a refusal": func(s *State, o contract.VMIObservation) {
-			require.True(t, s.correct(contract.TransitionResult{VMI: &o}))
+			require.True(t, s.adoptRead(contract.TransitionResult{VMI: &o}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,9 +160,9 @@ func TestAnInstanceThatWasReadKeepsItsClaims(t *testing.T) {
 	}
 }
 
-// TestAHoldThatMemoryLacksIsRead before anything is decided or written: an older copy of the history has forgotten it,
-// and no new epoch has begun yet. One that was released here is only not written yet.
-func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
+// TestReadsUnknownHold: an unknown hold is read before anything is decided or written: the state is an older copy
+// without the hold, and no new epoch has begun yet. A hold that was released here is only not written yet.
+func TestReadsUnknownHold(t *testing.T) {
 	at := time.Unix(1000, 0)
 	held := contract.Condition{Type: contract.ConditionHeld, Status: "True", Message: "held by bob",
 		LastTransitionTime: &at}
@@ -169,18 +170,18 @@ func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 		Finalizers: []string{contract.FinalizerVM}, Epoch: 1}
 	now := o
 	now.ResourceVersion, now.Held = "20", &held
-	for name, hear := range map[string]func(s *State){
+	for name, learn := range map[string]func(s *State){
 		"by an observation": func(s *State) { s.observeVM(now) },
-		"by a conflict":     func(s *State) { require.NoError(t, s.meets(now)) },
-		"by a refusal":      func(s *State) { require.True(t, s.correct(contract.TransitionResult{VM: &now})) },
+		"by a conflict":     func(s *State) { require.NoError(t, s.conflictsWith(now)) },
+		"by a refusal":      func(s *State) { require.True(t, s.adoptRead(contract.TransitionResult{VM: &now})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := State{}
 			s.observeVM(o)
-			hear(&s)
+			learn(&s)
 			s.refresh(at)
 			require.Equal(t, entity.ActRead, s.decide(at).Action)
-			s.read(contract.ReadVMResult{VM: &now})
+			s.applyRead(contract.ReadVMResult{VM: &now})
 			s.refresh(at)
 			require.Equal(t, "held by bob", s.Hold.Message)
 			require.NotContains(t, []action{entity.ActOpen, entity.ActRead}, s.decide(at).Action)
@@ -192,7 +193,7 @@ func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 			s.Record(contract.OperationRecord{Operation: contract.ControlRelease, Since: released, Until: released})
 			later := now
 			later.ResourceVersion = "30"
-			require.NoError(t, s.meets(later))
+			require.NoError(t, s.conflictsWith(later))
 			s.refresh(released)
 			require.Equal(t, entity.ActOpen, s.decide(released).Action,
 				"its own write of before, whose answer was lost, holds nothing")
@@ -206,8 +207,8 @@ func TestAHoldThatMemoryLacksIsRead(t *testing.T) {
 	}
 }
 
-// TestATransitionThatEtcdHasForgotten is cancelled in the new epoch, and what is wanted is decided again.
-func TestATransitionThatEtcdHasForgotten(t *testing.T) {
+// A transition that a restore has undone is cancelled in the new epoch. The desired action is then decided again.
+func TestCancelsTransitionUndoneByRestore(t *testing.T) {
 	at := time.Unix(1000, 0)
 	gone := &contract.VMIObservation{UID: "old", ResourceVersion: "9", Gone: true}
 	old := &contract.VMIObservation{UID: "old", ResourceVersion: "8", Phase: "Running"}
@@ -236,7 +237,7 @@ func TestATransitionThatEtcdHasForgotten(t *testing.T) {
 				Finalizers: []string{contract.FinalizerVM}}
 			s := State{Object: contract.Object{UID: "vm"}, VM: &vm, VMI: c.known, Open: &Transition{VMI: "old"}}
 			s.Open.Operation = c.operation
-			s.read(contract.ReadVMResult{VM: &vm, VMI: c.read})
+			s.applyRead(contract.ReadVMResult{VM: &vm, VMI: c.read})
 			require.Equal(t, c.want, s.Open.Undone)
 			if c.want {
 				require.Equal(t, entity.ActCancel, s.decide(at).Action)
@@ -245,8 +246,8 @@ func TestATransitionThatEtcdHasForgotten(t *testing.T) {
 	}
 }
 
-// TestWhatHasPassed: what an instance said in between may be written by an attempt of this very task whose worker died.
-func TestWhatHasPassed(t *testing.T) {
+// TestHasUnwrittenReport: an earlier attempt of the same workflow task, whose worker died, may have written the report.
+func TestHasUnwrittenReport(t *testing.T) {
 	marked := contract.VMIObservation{UID: "i", ResourceVersion: "2", Phase: "Running",
 		Conditions: []contract.Condition{{Type: "Ready", Status: "True"}, {Type: "EvictionRequested", Status: "True"}}}
 	moving := contract.VMIObservation{UID: "i", ResourceVersion: "2", Phase: "Running",
@@ -281,9 +282,9 @@ func TestWhatHasPassed(t *testing.T) {
 	}
 }
 
-// TestWhatIsSentAgain: a version of the VM that this run does not know although Temporal has taken news of it, or the
-// entity itself has written it, is one that Temporal has lost. What the status says has to be read.
-func TestWhatIsSentAgain(t *testing.T) {
+// TestReadsAfterUnknownVersionIsResent: Temporal has lost a version of the VM that this run does not know, although it
+// was delivered, or written by the entity itself. The status is read.
+func TestReadsAfterUnknownVersionIsResent(t *testing.T) {
 	for name, c := range map[string]struct {
 		version string
 		again   bool
@@ -306,15 +307,15 @@ func TestWhatIsSentAgain(t *testing.T) {
 				return
 			}
 			require.Equal(t, entity.ActRead, s.decide(time.Unix(1, 0)).Action)
-			s.read(contract.ReadVMResult{VM: &vm})
-			require.True(t, s.OutcomeUnknown, "the status is written anew")
+			s.applyRead(contract.ReadVMResult{VM: &vm})
+			require.True(t, s.OutcomeUnknown, "the status is written again")
 		})
 	}
 }
 
-// TestAnOpenTransitionIsAsked at once whether it still is, in a new epoch and when news of the VM come again: the
-// memory of it may be that of an older copy of Temporal's database.
-func TestAnOpenTransitionIsAsked(t *testing.T) {
+// TestAsksOpenTransition: in a new epoch, and when an observation of the VM is resent, the VM asks at once whether its
+// transition is still open, because its own state may be that of an older copy of Temporal's database.
+func TestAsksOpenTransition(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for name, change := range map[string]func(*contract.VMObservation){
 		"nothing new": nil,
@@ -335,9 +336,9 @@ func TestAnOpenTransitionIsAsked(t *testing.T) {
 	}
 }
 
-// meets has a patch meet that instead of what was seen last.
-func (s *State) meets(now contract.VMObservation) error {
-	return s.patched(contract.PatchVMInput{ResourceVersion: s.VM.ResourceVersion},
+// conflictsWith has a patch return this object instead of the last observed one.
+func (s *State) conflictsWith(now contract.VMObservation) error {
+	return s.applyPatch(contract.PatchVMInput{ResourceVersion: s.VM.ResourceVersion},
 		contract.PatchVMResult{Conflict: true, Current: &now})
 }
 

@@ -3,21 +3,21 @@ package vm
 import (
 	"slices"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 // Printable is one row of the table of printable statuses: the first that holds is shown.
 type Printable struct {
 	Status string
-	// Awaits names what has to exist before a row can hold; until then it only marks its place.
+	// Awaits names the missing feature without which a row cannot hold. Until then the row only marks its place.
 	Awaits string
 	When   func(*State) bool
 }
 
-// Printables is KubeVirt's order of precedence, whole.
+// Printables returns all rows in KubeVirt's order of precedence.
 func Printables() []Printable {
 	lacks := func(kind, reason string) func(*State) bool {
 		return func(s *State) bool {
@@ -30,51 +30,53 @@ func Printables() []Printable {
 	}
 	awaits := func(status, what string) Printable { return Printable{Status: status, Awaits: what} }
 	return []Printable{
-		{Status: "Terminating", When: (*State).deleting},
-		{Status: "Stopping", When: (*State).stopping},
-		{Status: "Migrating", When: func(s *State) bool { return s.running() && s.VMI.Migration.UnderWay() }},
+		{Status: "Terminating", When: (*State).isDeleting},
+		{Status: "Stopping", When: (*State).isStopping},
+		{Status: "Migrating", When: func(s *State) bool { return s.isRunning() && s.VMI.Migration.UnderWay() }},
 		{Status: "Paused", When: func(s *State) bool {
-			return s.running() && conditions.Is(s.VMI.Conditions, "Paused", "True")
+			return s.isRunning() && conditions.HasStatus(s.VMI.Conditions, "Paused", "True")
 		}},
-		{Status: "Running", When: (*State).running},
+		{Status: "Running", When: (*State).isRunning},
 		{Status: "ErrorPvcNotFound", When: lacks("Synchronized", "FailedPvcNotFound")},
-		{Status: "DataVolumeError", When: func(s *State) bool { return s.failing() != nil }},
+		{Status: "DataVolumeError", When: func(s *State) bool { return s.failedDataVolume() != nil }},
 		{Status: "ErrorUnschedulable", When: lacks("PodScheduled", "Unschedulable")},
-		{Status: "Provisioning", When: (*State).provisioning},
-		{Status: "WaitingForVolumeBinding", When: func(s *State) bool { return s.starting() && s.unbound() }},
+		{Status: "Provisioning", When: (*State).isProvisioning},
+		{Status: "WaitingForVolumeBinding", When: func(s *State) bool { return s.isStarting() && s.hasUnboundPVC() }},
 		{Status: "ErrImagePull", When: lacks("Synchronized", "ErrImagePull")},
 		{Status: "ImagePullBackOff", When: lacks("Synchronized", "ImagePullBackOff")},
-		{Status: "Starting", When: (*State).starting},
-		{Status: "CrashLoopBackOff", When: (*State).crashLoop},
-		{Status: "Stopped", When: (*State).over},
+		{Status: "Starting", When: (*State).isStarting},
+		{Status: "CrashLoopBackOff", When: (*State).isCrashLooping},
+		{Status: "Stopped", When: (*State).hasNoLiveInstance},
 		awaits("WaitingForReceiver", "receiving migrations"),
 		{Status: "Unknown", When: func(*State) bool { return true }},
 	}
 }
 
-// crashLoop: there is no instance that lives, and those before it never ran.
-func (s *State) crashLoop() bool {
+// isCrashLooping reports whether no instance is alive, and the last ones never ran.
+func (s *State) isCrashLooping() bool {
 	return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && runstrategy.BacksOff(s.strategy()) &&
-		s.over()
+		s.hasNoLiveInstance()
 }
 
-func (s *State) running() bool {
+func (s *State) isRunning() bool {
 	return s.situation() != runstrategy.Absent && s.VMI.Phase == "Running"
 }
 
-// stopping: the instance has not ended and is going, or is about to.
-func (s *State) stopping() bool {
+// isStopping reports whether the instance has not ended and is being deleted, or a stop is open.
+func (s *State) isStopping() bool {
 	sit := s.situation()
 	if sit == runstrategy.Deleting {
-		return s.VMI.Phase != "Succeeded" && s.VMI.Phase != "Failed"
+		return !s.VMI.Ended()
 	}
 	return sit == runstrategy.Alive && s.Open != nil && s.Open.Operation == contract.OperationStop
 }
 
-// starting: the instance has not come up yet, or is about to be made.
-func (s *State) starting() bool {
+// isStarting reports whether the instance does not run yet, or is about to be made.
+func (s *State) isStarting() bool {
 	if s.situation() == runstrategy.Absent {
-		return s.Open != nil && s.Open.Operation != contract.OperationStop && !s.Open.Cancelled
+		// A start that is repeated after a failure is not shown until it has made an instance.
+		return s.Open != nil && s.Open.Operation != contract.OperationStop && !s.Open.Cancelled &&
+			(s.Failure.OfStep(string(s.Open.Operation)) == nil || !s.HasChange(contract.ChangeAfterFirst))
 	}
 	switch s.VMI.Phase {
 	case "", "Pending", "Scheduling", "Scheduled":
@@ -84,24 +86,24 @@ func (s *State) starting() bool {
 	}
 }
 
-// unbound: a claim of the instance is there, and not bound.
-func (s *State) unbound() bool {
+// hasUnboundPVC reports whether a PVC of the instance exists and is not bound.
+func (s *State) hasUnboundPVC() bool {
 	return s.situation() != runstrategy.Absent && slices.ContainsFunc(s.VMI.Claims, contract.VolumeClaim.Unbound)
 }
 
-// over: there is no instance, or it has ended.
-func (s *State) over() bool {
+// hasNoLiveInstance reports whether there is no instance, or it has ended.
+func (s *State) hasNoLiveInstance() bool {
 	switch s.situation() {
 	case runstrategy.Absent, runstrategy.Succeeded, runstrategy.Failed:
 		return true
 	case runstrategy.Deleting:
-		return s.VMI.Phase == "Succeeded" || s.VMI.Phase == "Failed"
+		return s.VMI.Ended()
 	default:
 		return false
 	}
 }
 
-func (s *State) printable() string {
+func (s *State) printableStatus() string {
 	for _, p := range Printables() {
 		if p.Awaits == "" && p.When(s) {
 			return p.Status
@@ -110,14 +112,15 @@ func (s *State) printable() string {
 	return "Unknown"
 }
 
-// status is what users are to see.
+// status returns the desired status.
 func (s *State) status() contract.VMStatus {
 	st := contract.VMStatus{
-		Created:             s.situation() != runstrategy.Absent,
-		Ready:               s.situation() != runstrategy.Absent && conditions.Is(s.VMI.Conditions, "Ready", "True"),
-		PrintableStatus:     s.printable(),
+		Created: s.situation() != runstrategy.Absent,
+		Ready: s.situation() != runstrategy.Absent &&
+			conditions.HasStatus(s.VMI.Conditions, "Ready", "True"),
+		PrintableStatus:     s.printableStatus(),
 		DesiredGeneration:   s.VM.Generation,
-		ObservedGeneration:  s.ObservedGeneration,
+		ObservedGeneration:  s.observedGeneration(),
 		RunStrategy:         s.RunStrategy,
 		StartFailure:        s.StartFailure,
 		StateChangeRequests: s.pendingRequests(),
@@ -126,36 +129,52 @@ func (s *State) status() contract.VMStatus {
 	return st
 }
 
-// differs says whether the status is worth a write. What only says in other words why a VM that comes up or goes down
-// is not ready waits for the next write: it goes through several such reasons within a second.
-func (s *State) differs() bool {
+// observedGeneration returns the VM's generation that its instance is known to follow. Without one, and once it has
+// ended or is being deleted, that is the VM's own: nothing follows an older one. But as long as the status shows that
+// instance as ready, it is the instance's: Ready is not that of the next one. In v0.1.0 it stayed that of
+// the last instance.
+func (s *State) observedGeneration() int64 {
+	situation, old := s.situation(), !s.HasChange(contract.ChangeAfterFirst)
+	isReady := situation != runstrategy.Absent && conditions.HasStatus(s.VMI.Conditions, "Ready", "True")
+	switch {
+	case situation == runstrategy.Alive, isReady, old && situation != runstrategy.Absent:
+		return s.VMI.VMGeneration
+	case old && s.Written != nil:
+		return s.Written.ObservedGeneration
+	default:
+		return s.VM.Generation
+	}
+}
+
+// needsWrite reports whether the status differs from the written one. While the VM starts or stops, a change of mere
+// reasons and messages waits for the next write: several follow each other within a second.
+func (s *State) needsWrite() bool {
 	if s.Open != nil && s.Open.Operation != contract.OperationStop && s.situation() == runstrategy.Absent &&
-		s.Failure == nil && !s.deleting() && !runstrategy.Unasked(s.VM) {
-		// The instance is being made this very moment; the write that tells of it says all.
+		s.Failure == nil && !s.isDeleting() && !runstrategy.Unasked(s.VM) {
+		// The instance is being made at this moment: the write that shows it has all of this.
 		return false
 	}
 	now := s.status()
 	if s.Written == nil || s.OutcomeUnknown {
-		// Nothing is known of what was written: a status that is older than this workflow is written once more, which
-		// changes nothing.
+		// The written status is unknown. Writing a status again that is older than this workflow changes nothing.
 		return true
 	}
 	then := *s.Written
 	if len(s.VM.StateChangeRequests) == len(now.StateChangeRequests) {
-		// Requests that somebody else added are not news of ours.
+		// Requests that users have added are no change of the entity's.
 		now.StateChangeRequests, then.StateChangeRequests = nil, nil
 	} else {
 		return true
 	}
 	if now.PrintableStatus == then.PrintableStatus &&
 		(now.PrintableStatus == "Starting" || now.PrintableStatus == "Stopping") {
-		now.Conditions, then.Conditions = bare(now.Conditions), bare(then.Conditions)
+		now.Conditions, then.Conditions = withoutReasons(now.Conditions), withoutReasons(then.Conditions)
 	}
 	return !entity.Same(now, then)
 }
 
-// bare keeps type and status of each condition.
-func bare(list []contract.Condition) []contract.Condition {
+// withoutReasons returns type and status of each condition.
+func withoutReasons(list []contract.Condition) []contract.Condition {
 	out := make([]contract.Condition, 0, len(list))
 	for _, c := range list {
 		out = append(out, contract.Condition{Type: c.Type, Status: c.Status})

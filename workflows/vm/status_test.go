@@ -6,13 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestPrecedence: KubeVirt's order, whole. A row that cannot hold yet names what it waits for.
-func TestPrecedence(t *testing.T) {
+// TestPrintableStatusPrecedence: KubeVirt's order, whole. A row that cannot hold yet names what it waits for.
+func TestPrintableStatusPrecedence(t *testing.T) {
 	var order []string
 	for _, p := range Printables() {
 		require.Equal(t, p.Awaits == "", p.When != nil, p.Status)
@@ -96,12 +96,13 @@ func TestPrintableStatus(t *testing.T) {
 			for _, f := range c.change {
 				f(s)
 			}
-			require.Equal(t, c.want, s.printable())
+			require.Equal(t, c.want, s.printableStatus())
 		})
 	}
 }
 
-// TestMirroredConditions: all but the VM's own follow the instance, and stay as they were while there is none.
+// TestMirroredConditions: all but the VM's own follow the instance. After the instance is gone they stay while the VM
+// crashes, and are removed when it is stopped.
 func TestMirroredConditions(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
 	s := state(runstrategy.Always, runstrategy.Alive, runstrategy.NoRequest)
@@ -109,21 +110,75 @@ func TestMirroredConditions(t *testing.T) {
 	s.Checked = &Check{VMI: "i", Generation: 2,
 		RestartRequired: "a non-live-updatable field was changed in the template spec"}
 	s.refresh(now)
-	require.Equal(t, []string{"Ready=True", "AgentConnected=True", "RestartRequired=True"}, said(s))
+	require.Equal(t, []string{"Ready=True", "AgentConnected=True", "RestartRequired=True"}, shownConditions(s))
 	s.VMI.Conditions = s.VMI.Conditions[:1]
 	s.refresh(now)
-	require.Equal(t, []string{"Ready=True", "RestartRequired=True"}, said(s))
+	require.Equal(t, []string{"Ready=True", "RestartRequired=True"}, shownConditions(s))
 	s.VMI.Conditions = []contract.Condition{{Type: "LiveMigratable", Status: "False"}}
 	s.refresh(now)
 	require.ElementsMatch(t, []string{"RestartRequired=True", "LiveMigratable=False",
-		"Ready=False VMIConditionMissing"}, said(s))
-	s.VMI.Gone = true
+		"Ready=False VMIConditionMissing"}, shownConditions(s))
+	s.VMI.Gone, s.VMI.EverRan = true, false
+	s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: 1, LastFailedVMIUID: s.VMI.UID}
 	s.refresh(now)
-	require.ElementsMatch(t, []string{"LiveMigratable=False", "Ready=False VMINotExists"}, said(s),
+	require.ElementsMatch(t, []string{"LiveMigratable=False", "Ready=False VMINotExists"}, shownConditions(s),
 		"what it was restarted for is over")
+	s.StartFailure, s.VM.RunStrategy = nil, string(runstrategy.Halted)
+	s.refresh(now)
+	require.Equal(t, []string{"Ready=False VMINotExists"}, shownConditions(s),
+		"a stopped VM has no instance to migrate")
 }
 
-func said(s *State) []string {
+// TestObservedGeneration: it is the instance's while that lives, and the VM's otherwise. A client that waits for a
+// condition ignores those of an older generation, and a guest may take its whole grace period to end.
+func TestObservedGeneration(t *testing.T) {
+	s := state(runstrategy.Halted, runstrategy.Alive, runstrategy.NoRequest)
+	s.VM.Generation = 2
+	require.EqualValues(t, 1, s.status().ObservedGeneration, "the instance is of the generation before")
+	for _, situation := range []runstrategy.Situation{runstrategy.Deleting, runstrategy.Succeeded, runstrategy.Failed} {
+		s := state(runstrategy.Halted, situation, runstrategy.NoRequest)
+		s.VM.Generation = 2
+		require.EqualValues(t, 2, s.status().ObservedGeneration, situation)
+		s.VMI.Conditions = []contract.Condition{{Type: "Ready", Status: "True"}}
+		require.EqualValues(t, 1, s.status().ObservedGeneration, "%s, and still shown as ready", situation)
+		s.Logic = entity.LogicWithout(contract.ChangeAfterFirst)
+		require.EqualValues(t, 1, s.status().ObservedGeneration, "%s, in a run of v0.1.0", situation)
+	}
+	s.VMI.Gone = true
+	require.EqualValues(t, 2, s.status().ObservedGeneration)
+	s.VM.Generation = 3
+	require.True(t, s.needsWrite())
+	require.EqualValues(t, 3, s.status().ObservedGeneration, "an edit while it is stopped")
+
+	s.Logic = entity.LogicWithout(contract.ChangeAfterFirst)
+	s.Written = &contract.VMStatus{ObservedGeneration: 1}
+	require.EqualValues(t, 1, s.status().ObservedGeneration, "a run of v0.1.0 writes nothing more")
+	n := s.successor()
+	require.False(t, n.HasChange(contract.ChangeAfterFirst), "within a run its logic stays")
+}
+
+// TestNotReadyWhileForeignFinalizersRemain: after its instance is gone, one write sets the VM to not ready.
+func TestNotReadyWhileForeignFinalizersRemain(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
+	s := state(runstrategy.Always, runstrategy.Deleting, runstrategy.NoRequest)
+	s.VMI.Conditions = []contract.Condition{{Type: "Ready", Status: "True"}}
+	s.VM.DeletionTimestamp, s.Terminating = &now, true
+	written := s.status()
+	s.Written, s.VMI.Gone, s.Last = &written, true, &entity.Outcome{}
+	s.refresh(now)
+	require.Equal(t, actRemoveFinalizer, s.decide(now).Action, "its own goes first, and with it mostly the VM")
+	s.VM.Finalizers = nil
+	require.Equal(t, entity.ActNone, s.decide(now).Action)
+	s.VM.Finalizers = []string{"example.org/backup"}
+	require.Equal(t, entity.ActWrite, s.decide(now).Action)
+	st := s.status()
+	require.Equal(t, []any{false, false, "Terminating"}, []any{st.Created, st.Ready, st.PrintableStatus})
+	require.Equal(t, []string{"Ready=False VMINotExists"}, shownConditions(s))
+	s.Written = &st
+	require.Equal(t, entity.ActNone, s.decide(now).Action)
+}
+
+func shownConditions(s *State) []string {
 	var out []string
 	for _, c := range s.Conditions {
 		line := c.Type + "=" + c.Status
@@ -135,9 +190,9 @@ func said(s *State) []string {
 	return out
 }
 
-// TestAStartShows as soon as it is open, where nobody tells of the instance before its guest runs. Where somebody does,
-// one write tells of both.
-func TestAStartShows(t *testing.T) {
+// A start is shown as soon as it is open, where no observation of the instance arrives before its guest runs. Otherwise
+// one write shows both.
+func TestShowsStart(t *testing.T) {
 	for strategy, shows := range map[runstrategy.Strategy]bool{
 		runstrategy.Always: true, runstrategy.RerunOnFailure: false, runstrategy.Once: false,
 	} {
@@ -147,22 +202,22 @@ func TestAStartShows(t *testing.T) {
 			s.Written = &st
 			s.Open = &Transition{}
 			s.Open.Operation = contract.OperationStart
-			require.Equal(t, "Starting", s.printable())
-			require.Equal(t, shows && request == runstrategy.NoRequest, s.differs(), "%s, request %s", strategy,
+			require.Equal(t, "Starting", s.printableStatus())
+			require.Equal(t, shows && request == runstrategy.NoRequest, s.needsWrite(), "%s, request %s", strategy,
 				request)
 			s.VMI = &contract.VMIObservation{UID: "j", OwnerUID: "vm"}
-			require.True(t, s.differs(), "there is word of the instance")
+			require.True(t, s.needsWrite(), "there is word of the instance")
 		}
 	}
 }
 
-// TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was
-// last known to be written.
-func TestAFailedWriteIsRepeated(t *testing.T) {
+// TestRepeatsFailedWrite: its outcome is unknown, so the status is written even if it is as it was last written for
+// certain.
+func TestRepeatsFailedWrite(t *testing.T) {
 	s := &State{VM: &contract.VMObservation{UID: "vm", ResourceVersion: "1", RunStrategy: "Halted"}}
 	st := s.status()
 	s.Written = &st
-	require.False(t, s.differs())
+	require.False(t, s.needsWrite())
 	s.OutcomeUnknown = true
-	require.True(t, s.differs())
+	require.True(t, s.needsWrite())
 }

@@ -7,11 +7,11 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// deadline is how long a transition may take.
+// deadline returns how long a transition may take.
 func deadline(op contract.Operation, grace time.Duration) time.Duration {
 	switch op {
 	case contract.OperationStop:
@@ -23,7 +23,7 @@ func deadline(op contract.Operation, grace time.Duration) time.Duration {
 	}
 }
 
-// workflowOf is the workflow type of a transition.
+// workflowOf returns the workflow type of a transition.
 func workflowOf(op contract.Operation) string {
 	switch op {
 	case contract.OperationStop:
@@ -38,9 +38,9 @@ func workflowOf(op contract.Operation) string {
 // transition is one run of Start, Stop or Restart.
 type transition struct {
 	*entity.Child[contract.InstanceProgress]
-	in    contract.TransitionInput
-	limit time.Duration // from the opening to the deadline
-	stays bool          // the instance was taken from its VM before it could be deleted
+	in       contract.TransitionInput
+	limit    time.Duration // from the opening to the deadline
+	released bool          // the instance was released from its VM before it could be deleted
 }
 
 func newTransition(ctx workflow.Context, in contract.TransitionInput) *transition {
@@ -49,29 +49,29 @@ func newTransition(ctx workflow.Context, in contract.TransitionInput) *transitio
 		limit: in.Deadline.Sub(workflow.GetInfo(ctx).WorkflowStartTime)}
 }
 
-func (t *transition) say(ctx workflow.Context, format string, args ...any) {
-	t.Say(ctx, fmt.Sprintf(format, args...))
+func (t *transition) setDetails(ctx workflow.Context, format string, args ...any) {
+	t.SetDetails(ctx, fmt.Sprintf(format, args...))
 }
 
-// begin has the time of a transition count from now: what waited in virtflow's own queues until now had not begun.
-func (t *transition) begin(ctx workflow.Context, limit time.Duration) {
+// extendDeadline makes the transition's time count from now: waiting in virtflow's own queues does not use it up.
+func (t *transition) extendDeadline(ctx workflow.Context, limit time.Duration) {
 	if until := workflow.Now(ctx).Add(limit); until.After(t.in.Deadline) {
 		t.in.Deadline = until
 	}
 }
 
-func (t *transition) left(ctx workflow.Context) time.Duration {
+func (t *transition) remaining(ctx workflow.Context) time.Duration {
 	return max(t.in.Deadline.Sub(workflow.Now(ctx)), time.Millisecond)
 }
 
-// refusal ends a transition that what is true now does not ask for.
+// refusal is the error of a transition that the current state does not ask for.
 type refusal struct{ contract.TransitionResult }
 
 func (r refusal) Error() string { return r.Refused }
 
-// ended is the outcome of a transition that goes no further. A refusal is a result, which tells the entity what to plan
-// from.
-func ended(err error) (contract.TransitionResult, error) {
+// resultOf returns the result of a transition that ends with an error. A refusal is a result: the entity decides from
+// it.
+func resultOf(err error) (contract.TransitionResult, error) {
 	var r refusal
 	if errors.As(err, &r) {
 		return r.TransitionResult, nil
@@ -79,16 +79,16 @@ func ended(err error) (contract.TransitionResult, error) {
 	return contract.TransitionResult{}, err
 }
 
-func (t *transition) refused(
+func (t *transition) refuse(
 	ctx workflow.Context, why string, vm *contract.VMObservation, vmi *contract.VMIObservation,
 ) error {
-	t.say(ctx, "Nothing was done: %s.", why)
+	t.setDetails(ctx, "Nothing was done: %s.", why)
 	return refusal{contract.TransitionResult{Summary: "Nothing was done: " + why + ".", Refused: why, VM: vm, VMI: vmi}}
 }
 
-// maker names the transition, which the instance that it makes keeps. Its workflow ID alone may have been another's: an
-// entity without memory counts anew.
-func maker(ctx workflow.Context) string {
+// transitionRef returns the ID of this run, which the instance that it makes keeps. The workflow ID alone is not
+// unique: an entity that has lost its history counts from the start again.
+func transitionRef(ctx workflow.Context) string {
 	e := workflow.GetInfo(ctx).WorkflowExecution
 	return e.ID + "@" + e.RunID
 }

@@ -12,16 +12,15 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/vm"
 )
 
-// TestASuccessorIsNewsOfTheEnd: a worker dies once it has made the next instance. What is signalled to the restart
-// then, that the one before is gone and that the next one runs, comes at once, and only the last of it is there to be
-// seen.
-func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
+// TestSuccessorProvesEnd: a worker dies after it has made the next instance. The signals that the earlier instance is
+// gone and that the next one runs then arrive together, and the restart sees only the last.
+func TestSuccessorProvesEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		in     contract.TransitionInput
 		news   contract.InstanceProgress
@@ -36,7 +35,7 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 			contract.TransitionInput{VMI: contract.Object{UID: "vmi-1"}},
 			contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: "vmi-1", Phase: "Succeeded"}, 0,
 		},
-		"nobody knows which one it is": {
+		"UID unknown": {
 			contract.TransitionInput{},
 			contract.InstanceProgress{State: contract.ProgressEnded, VMIUID: "vmi-1", Phase: "Succeeded"}, 0,
 		},
@@ -52,7 +51,7 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 					return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-2"}}, nil
 				}, activity.RegisterOptions{Name: contract.ActivityCreateVMI})
 			began := env.Now()
-			inspected(env, contract.PodObservation{NodeName: "n", DeletionTimestamp: &began})
+			onInspect(env, contract.PodObservation{NodeName: "n", DeletionTimestamp: &began})
 			c.in.VM, c.in.Deadline = contract.Object{Namespace: "a", Name: "web", UID: "vm-1"},
 				began.Add(10*time.Minute)
 			env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalProgress, c.news) }, 5*time.Second)
@@ -71,8 +70,9 @@ func TestASuccessorIsNewsOfTheEnd(t *testing.T) {
 	}
 }
 
-// TestAStartThatWaitsInOurQueuesHasItsTimeStill: its minutes count from when there is an instance.
-func TestAStartThatWaitsInOurQueuesHasItsTimeStill(t *testing.T) {
+// The deadline of a start counts from the creation of the instance: waiting in virtflow's queues before that does not
+// count.
+func TestStartDeadlineCountsFromCreation(t *testing.T) {
 	env := environment.New()
 	env.RegisterActivityWithOptions(func(context.Context, contract.CreateVMIInput) (contract.CreateVMIResult, error) {
 		return contract.CreateVMIResult{VMI: contract.VMIObservation{UID: "vmi-1"}}, nil
@@ -88,16 +88,16 @@ func TestAStartThatWaitsInOurQueuesHasItsTimeStill(t *testing.T) {
 	require.NoError(t, env.GetWorkflowError())
 }
 
-// TestAStopHasItsTimeFromTheDeletion: one whose request came through only after its deadline still waits for the guest,
-// and no longer than it may.
-func TestAStopHasItsTimeFromTheDeletion(t *testing.T) {
+// TestStopDeadlineCountsFromDeletion: a stop whose request came through only after its deadline still waits for the
+// guest, and no longer than it may.
+func TestStopDeadlineCountsFromDeletion(t *testing.T) {
 	const limit = 30 * time.Second
 	for goneAfter, want := range map[time.Duration]string{limit - time.Second: "",
 		limit + time.Second: "the instance is not gone after"} {
 		env := environment.New()
 		begun := env.Now()
 		long := begun.Add(-entity.StopSlack)
-		inspected(env, contract.PodObservation{NodeName: "n", DeletionTimestamp: &long})
+		onInspect(env, contract.PodObservation{NodeName: "n", DeletionTimestamp: &long})
 		attempts := 0
 		env.RegisterActivityWithOptions(
 			func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
@@ -105,41 +105,41 @@ func TestAStopHasItsTimeFromTheDeletion(t *testing.T) {
 					return contract.DeleteVMIResult{}, errors.New("the API server does not answer")
 				}
 				require.Greater(t, env.Now().Sub(begun), limit)
-				gone(env, goneAfter)
+				signalGone(env, goneAfter)
 				return contract.DeleteVMIResult{}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
-		stops(t, env, limit, want)
+		runStop(t, env, limit, want)
 	}
 }
 
-// TestAStopThatWaitsInOurQueuesIsNotLate: under load, nobody may have asked its pod to end yet when its time is up.
-func TestAStopThatWaitsInOurQueuesIsNotLate(t *testing.T) {
+// TestStopWaitingInQueueIsNotLate: under load, its pod may not be deleted yet at the deadline.
+func TestStopWaitingInQueueIsNotLate(t *testing.T) {
 	for goneAfter, want := range map[time.Duration]string{
 		20 * time.Minute: "", 2 * time.Hour: "the instance is not gone after 1h0m30s"} {
 		env := environment.New()
-		looked := inspected(env, contract.PodObservation{NodeName: "n", Phase: "Running"})
+		looked := onInspect(env, contract.PodObservation{NodeName: "n", Phase: "Running"})
 		asked := 0
 		env.RegisterActivityWithOptions(
 			func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
 				asked++
-				gone(env, goneAfter)
+				signalGone(env, goneAfter)
 				return contract.DeleteVMIResult{}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityDeleteVMI})
-		stops(t, env, 30*time.Second, want)
+		runStop(t, env, 30*time.Second, want)
 		require.Equal(t, 1, asked)
 		require.Greater(t, *looked, 1)
 	}
 }
 
-// gone tells the transition after a while that the instance is gone.
-func gone(env *testsuite.TestWorkflowEnvironment, after time.Duration) {
+// signalGone signals after a while that the instance is gone.
+func signalGone(env *testsuite.TestWorkflowEnvironment, after time.Duration) {
 	env.RegisterDelayedCallback(func() {
 		env.SignalWorkflow(contract.SignalProgress, contract.InstanceProgress{State: contract.ProgressAbsent})
 	}, after)
 }
 
-// stops runs a stop to its end; "": it is to end well, else with this error.
-func stops(t *testing.T, env *testsuite.TestWorkflowEnvironment, limit time.Duration, want string) {
+// runStop runs a stop to its end; want is its error, or "".
+func runStop(t *testing.T, env *testsuite.TestWorkflowEnvironment, limit time.Duration, want string) {
 	t.Helper()
 	env.ExecuteWorkflow(vm.Stop, contract.TransitionInput{
 		VM: contract.Object{Namespace: "a", Name: "web", UID: "vm-1"}, VMI: contract.Object{UID: "vmi-1"},
@@ -153,8 +153,8 @@ func stops(t *testing.T, env *testsuite.TestWorkflowEnvironment, limit time.Dura
 	}
 }
 
-// TestWhatIsTrueCountsAtTheDeadline, where nobody has said it: news may be late, and one may overtake another.
-func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
+// TestReadsInstanceAtDeadline: signals may be late or out of order.
+func TestReadsInstanceAtDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		transition any
 		read       contract.ReadVMIResult
@@ -209,8 +209,8 @@ func TestWhatIsTrueCountsAtTheDeadline(t *testing.T) {
 	}
 }
 
-// inspected has an instance read that has this launcher pod, and counts how often.
-func inspected(env *testsuite.TestWorkflowEnvironment, pod contract.PodObservation) *int {
+// onInspect answers the read of an instance with this launcher pod, and counts the reads.
+func onInspect(env *testsuite.TestWorkflowEnvironment, pod contract.PodObservation) *int {
 	n := 0
 	env.RegisterActivityWithOptions(func(context.Context, contract.ReadVMIInput) (contract.ReadVMIResult, error) {
 		n++
@@ -222,8 +222,8 @@ func inspected(env *testsuite.TestWorkflowEnvironment, pod contract.PodObservati
 	return &n
 }
 
-// TestARefusedStopIsAResult, which tells the entity what is true, and no failure.
-func TestARefusedStopIsAResult(t *testing.T) {
+// TestRefusedStopIsResult: a refused stop is a result with the current objects for the entity, and no failure.
+func TestRefusedStopIsResult(t *testing.T) {
 	now := contract.VMObservation{UID: "vm-1", ResourceVersion: "7", RunStrategy: "Always"}
 	env := environment.New()
 	env.RegisterActivityWithOptions(func(context.Context, contract.DeleteVMIInput) (contract.DeleteVMIResult, error) {
@@ -241,9 +241,9 @@ func TestARefusedStopIsAResult(t *testing.T) {
 	require.Equal(t, "vmi-1", r.VMI.UID)
 }
 
-// TestACancelledStartTakesAwayWhatItMade, also where the answer of its creation was lost: the instance says which start
-// made it.
-func TestACancelledStartTakesAwayWhatItMade(t *testing.T) {
+// A cancelled start deletes the instance, also where the answer to its creation was lost: the instance names the start
+// that made it.
+func TestCancelledStartDeletesInstance(t *testing.T) {
 	env := environment.New()
 	var made []string
 	env.RegisterActivityWithOptions(

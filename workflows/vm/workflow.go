@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/runstrategy"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -30,7 +30,8 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 		return err
 	}
 	e.loop = entity.NewLoop(ctx, e)
-	e.loop.OnTransitionClosed(e.state.open, e.closed)
+	e.state.Logic = e.loop.Logic()
+	e.loop.OnTransitionClosed(e.state.openTransition, e.transitionClosed)
 	entity.OnSignal(e.loop, contract.SignalObserveVM, func(o contract.VMObservation) { e.state.observeVM(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
@@ -42,13 +43,13 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	})
 }
 
-// State answers the state query.
+// State returns the answer to the state query.
 func (e *instance) State() any { return e.state }
 
-// Busy is false: a transition outlives the run that has opened it.
+// Busy reports whether the run must not end; it is always false: a transition outlives the run that has opened it.
 func (e *instance) Busy() bool { return false }
 
-// Refresh brings what is derived from observations up to date.
+// Refresh updates what is derived from observations.
 func (e *instance) Refresh(now time.Time) {
 	if e.state.VM != nil {
 		e.state.refresh(now)
@@ -60,24 +61,24 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	return e.state.decide(now).Plan(e.state.Failure, e.act)
 }
 
-// Details are what the Temporal UI shows first.
+// Details returns the summary that the Temporal UI shows first.
 func (e *instance) Details(p entity.Plan) string {
 	s := &e.state
 	var b strings.Builder
 	if s.VM == nil {
-		return fmt.Sprintf("VirtualMachine %s/%s has not been seen yet.", s.Object.Namespace, s.Object.Name)
+		return fmt.Sprintf("VirtualMachine %s/%s has not been observed yet.", s.Object.Namespace, s.Object.Name)
 	}
 	fmt.Fprintf(&b, "**VirtualMachine %s/%s is %s** (run strategy %s)", s.Object.Namespace, s.Object.Name,
-		s.printable(), s.VM.RunStrategy)
+		s.printableStatus(), s.VM.RunStrategy)
 	switch {
 	case p.Finish:
 		b.WriteString("\n\nIt is gone, and nothing of it is left.")
 	case s.Open != nil:
-		b.WriteString("\n\n" + s.Open.Doing())
+		b.WriteString("\n\n" + s.Open.Text())
 	case s.Ending != nil:
-		b.WriteString("\n\n" + s.Ending.Doing())
-	case p.Waiting != "":
-		fmt.Fprintf(&b, "\n\nWaiting for %s.", strings.TrimRight(p.Waiting, ". "))
+		b.WriteString("\n\n" + s.Ending.Text())
+	default:
+		b.WriteString(p.WaitText())
 	}
 	for _, c := range s.obstacles() {
 		fmt.Fprintf(&b, "\n\nIts instance reports %s: %s.", c.Reason, strings.TrimRight(c.Message, ". "))
@@ -87,7 +88,7 @@ func (e *instance) Details(p entity.Plan) string {
 			s.StartFailure.ConsecutiveFailCount, s.StartFailure.RetryAfter.UTC().Format(time.RFC3339))
 	}
 	if s.Failure != nil {
-		// an instance that is there is not made once more
+		// An existing instance is not made again.
 		b.WriteString("\n\n" + s.Failure.Text(s.situation() != runstrategy.Alive))
 	}
 	if s.Last != nil {
@@ -96,8 +97,8 @@ func (e *instance) Details(p entity.Plan) string {
 	return b.String()
 }
 
-// describe keeps the search attributes current.
-func (e *instance) describe(ctx workflow.Context) {
+// setSearchAttributes updates the search attributes.
+func (e *instance) setSearchAttributes(ctx workflow.Context) {
 	s := &e.state
 	op := ""
 	switch {
@@ -110,17 +111,17 @@ func (e *instance) describe(ctx workflow.Context) {
 	if s.situation() != runstrategy.Absent {
 		node = s.VMI.NodeName
 	}
-	// What changes last, when the instance is gone, is not worth an event: the run ends, too.
-	e.loop.Describe(ctx, []entity.Attribute{
+	// The last change, when the instance is gone, is not worth an event: the run ends with it.
+	e.loop.SetSearchAttributes(ctx, []entity.Attribute{
 		{Name: contract.SearchUID, Value: s.Object.UID},
-		{Name: contract.SearchPhase, Value: s.printable()},
-		{Name: contract.SearchOperation, Value: op, Along: s.deleting()},
+		{Name: contract.SearchPhase, Value: s.printableStatus()},
+		{Name: contract.SearchOperation, Value: op, Along: s.isDeleting()},
 		{Name: contract.SearchActor, Value: s.requester()},
-		{Name: contract.SearchNode, Value: node, Along: s.deleting()},
+		{Name: contract.SearchNode, Value: node, Along: s.isDeleting()},
 	})
 }
 
-// grace is how long the guest's end is waited for, before it is killed.
+// grace returns how long the guest may take to shut down before it is killed.
 func (s *State) grace() time.Duration {
 	if s.VMI == nil {
 		return contract.GraceWait(nil)

@@ -13,15 +13,15 @@ import (
 
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vm"
 )
 
-// world is one VM entity with its transitions on a fake cluster, with time that skips. The VMI's own entity is played
-// by the test.
+// world is one VM entity with its transitions on a fake cluster, with time that skips. The test plays the VMI's own
+// entity.
 type world struct {
 	*cluster.Cluster
 	env         *testsuite.TestWorkflowEnvironment
@@ -54,8 +54,8 @@ func (w *world) run(t *testing.T) {
 	require.Nil(t, w.VM(), "the VM object must be gone")
 }
 
-// bye deletes the VM and plays the VMI's end.
-func (w *world) bye(from time.Duration) {
+// deleteVM deletes the VM and plays the VMI's end.
+func (w *world) deleteVM(from time.Duration) {
 	w.at(from, w.DeleteVM)
 	w.at(from+5*time.Second, w.RemoveVMI)
 }
@@ -66,7 +66,7 @@ func (w *world) status(t *testing.T, want string) {
 	require.Equal(t, want, w.VMStatus.PrintableStatus, "status: %+v", *w.VMStatus)
 }
 
-func TestAlwaysStartsStopsStartsAgainAndGoes(t *testing.T) {
+func TestAlwaysStartsStopsRestartsAndIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.status(t, "Starting"); w.SetPhase("Running") })
@@ -83,7 +83,7 @@ func TestAlwaysStartsStopsStartsAgainAndGoes(t *testing.T) {
 	w.at(4*time.Second, func() { w.status(t, "Stopped"); w.SetStrategy("Always") })
 	w.at(5*time.Second, func() { w.status(t, "Starting"); w.SetPhase("Running") })
 	w.at(6*time.Second, func() { w.status(t, "Running") })
-	w.bye(7 * time.Second)
+	w.deleteVM(7 * time.Second)
 	w.run(t)
 	require.Equal(t, []string{"start/1", "stop/2", "start/3"}, w.transitions, "its deletion is no transition")
 }
@@ -92,11 +92,11 @@ func TestHaltedDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Halted") })
 	w.at(time.Second, func() { w.status(t, "Stopped"); require.Nil(t, w.VMI()) })
-	w.bye(2 * time.Second)
+	w.deleteVM(2 * time.Second)
 	w.run(t)
 }
 
-func TestOnceLetsAnEndedGuestBe(t *testing.T) {
+func TestOnceKeepsEndedInstance(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Once") })
 	w.at(time.Second, func() { w.SetPhase("Running") })
@@ -106,7 +106,7 @@ func TestOnceLetsAnEndedGuestBe(t *testing.T) {
 		require.Equal(t, 1, w.Instance())
 		require.Nil(t, w.VMI().DeletionTimestamp)
 	})
-	w.bye(2 * time.Hour)
+	w.deleteVM(2 * time.Hour)
 	w.run(t)
 }
 
@@ -120,7 +120,7 @@ func TestAlwaysStartsAgainAfterPowerOff(t *testing.T) {
 		require.Equal(t, 2, w.Instance(), "a guest that ran is started again without delay")
 		w.SetPhase("Running")
 	})
-	w.bye(5 * time.Second)
+	w.deleteVM(5 * time.Second)
 	w.run(t)
 }
 
@@ -147,14 +147,14 @@ func TestBackOffGrowsWhileInstancesNeverRun(t *testing.T) {
 		require.GreaterOrEqual(t, w.VMStatus.StartFailure.ConsecutiveFailCount, 3)
 		require.NotNil(t, w.VMStatus.StartFailure.RetryAfter)
 	})
-	w.bye(402 * time.Second)
+	w.deleteVM(402 * time.Second)
 	w.run(t)
 	require.GreaterOrEqual(t, len(made), 3)
 	require.GreaterOrEqual(t, made[1].Sub(made[0]), 10*time.Second)
 	require.GreaterOrEqual(t, made[2].Sub(made[1]), 40*time.Second)
 }
 
-func TestRestartRequestReplacesTheInstance(t *testing.T) {
+func TestRestartRequestReplacesInstance(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running") })
@@ -167,12 +167,12 @@ func TestRestartRequestReplacesTheInstance(t *testing.T) {
 		w.status(t, "Running")
 		require.Empty(t, w.VMStatus.StateChangeRequests)
 	})
-	w.bye(6 * time.Second)
+	w.deleteVM(6 * time.Second)
 	w.run(t)
 	require.Equal(t, "restart/2", w.transitions[1])
 }
 
-func TestNewerDesiredStateCancelsAStart(t *testing.T) {
+func TestNewerDesiredStateCancelsStart(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetStrategy("Halted") })
@@ -181,11 +181,11 @@ func TestNewerDesiredStateCancelsAStart(t *testing.T) {
 		w.RemoveVMI()
 	})
 	w.at(3*time.Second, func() { w.status(t, "Stopped") })
-	w.bye(4 * time.Second)
+	w.deleteVM(4 * time.Second)
 	w.run(t)
 }
 
-func TestDeadlineOfAStartShowsAndTheInstanceStays(t *testing.T) {
+func TestShowsStartDeadlineAndKeepsInstance(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(11*time.Minute, func() {
@@ -203,11 +203,11 @@ func TestDeadlineOfAStartShowsAndTheInstanceStays(t *testing.T) {
 			require.NotEqual(t, "Failure", c.Type, "what was late is there")
 		}
 	})
-	w.bye(13 * time.Minute)
+	w.deleteVM(13 * time.Minute)
 	w.run(t)
 }
 
-func TestAPIServerOutageDelaysButLosesNothing(t *testing.T) {
+func TestAPIServerOutageOnlyDelays(t *testing.T) {
 	w := newWorld(t)
 	out := false
 	w.Fail = func(a string) error {
@@ -222,11 +222,11 @@ func TestAPIServerOutageDelaysButLosesNothing(t *testing.T) {
 	w.at(30*time.Minute, func() { require.Nil(t, w.VMI().DeletionTimestamp); out = false })
 	w.at(40*time.Minute, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
 	w.at(41*time.Minute, func() { w.status(t, "Stopped") })
-	w.bye(42 * time.Minute)
+	w.deleteVM(42 * time.Minute)
 	w.run(t)
 }
 
-func TestUnsupportedStrategyIsNotServed(t *testing.T) {
+func TestShowsUnsupportedStrategy(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("WaitAsReceiver") })
 	w.at(time.Second, func() {
@@ -236,12 +236,12 @@ func TestUnsupportedStrategyIsNotServed(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, "UnsupportedSyncError", c.Reason)
 	})
-	w.bye(2 * time.Second)
+	w.deleteVM(2 * time.Second)
 	w.run(t)
 }
 
-// TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd: the instance vanishes, and no observation says so.
-func TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd(t *testing.T) {
+// TestStopReadsMissedEnd: the instance vanishes, and no observation reports it.
+func TestStopReadsMissedEnd(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.SetPhase("Running") })
@@ -250,12 +250,12 @@ func TestStopBelievesTheAPIServerWhenNobodyTellsOfTheEnd(t *testing.T) {
 		w.status(t, "Stopped")
 		require.Len(t, w.transitions, 2, "one start and one stop")
 	})
-	w.bye(2 * time.Minute)
+	w.deleteVM(2 * time.Minute)
 	w.run(t)
 }
 
-// TestAnInstanceThatGoesUnheard: it is deleted, and gone, before anybody has told of it.
-func TestAnInstanceThatGoesUnheard(t *testing.T) {
+// TestInstanceEndsWithoutObservation: it is deleted, and gone, before the first observation of it.
+func TestInstanceEndsWithoutObservation(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, w.VanishVMI)
@@ -269,22 +269,22 @@ func TestAnInstanceThatGoesUnheard(t *testing.T) {
 		require.Equal(t, 4, w.Instance(), "also where one was known before")
 		w.SetPhase("Running")
 	})
-	w.bye(20 * time.Second)
+	w.deleteVM(20 * time.Second)
 	w.run(t)
 }
 
-// TestASlowStart shows that there is an instance.
-func TestASlowStart(t *testing.T) {
+// TestSlowStart: the status shows that there is an instance.
+func TestSlowStart(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() { w.status(t, "Starting"); require.False(t, w.VMStatus.Created) })
 	w.at(time.Minute, func() { w.status(t, "Starting"); require.True(t, w.VMStatus.Created) })
-	w.bye(2 * time.Minute)
+	w.deleteVM(2 * time.Minute)
 	w.run(t)
 }
 
-// TestAStartThatNobodySpeaksOf has its instance looked for when its time is up, before another start is opened.
-func TestAStartThatNobodySpeaksOf(t *testing.T) {
+// The instance of a start without a signal is read at its deadline, before another start is opened.
+func TestReadsInstanceOfStartWithoutSignal(t *testing.T) {
 	w := newWorld(t)
 	w.Deliver = func(signal string, payload any) {
 		if signal != contract.SignalObserveVMI {
@@ -300,11 +300,11 @@ func TestAStartThatNobodySpeaksOf(t *testing.T) {
 		w.Deliver = nil
 		w.SetPhase("Running")
 	})
-	w.bye(2 * time.Hour)
+	w.deleteVM(2 * time.Hour)
 	w.run(t)
 }
 
-func TestRestartRequestCancelsAStart(t *testing.T) {
+func TestRestartRequestCancelsStart(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() {
@@ -316,11 +316,11 @@ func TestRestartRequestCancelsAStart(t *testing.T) {
 	})
 	w.at(3*time.Second, func() { require.Equal(t, 2, w.Instance()); w.SetPhase("Running") })
 	w.at(4*time.Second, func() { w.status(t, "Running"); require.Empty(t, w.VMStatus.StateChangeRequests) })
-	w.bye(5 * time.Second)
+	w.deleteVM(5 * time.Second)
 	w.run(t)
 }
 
-func TestAGracePeriodOfCenturiesDoesNotStopTheEntity(t *testing.T) {
+func TestHugeGracePeriod(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	w.at(time.Second, func() {
@@ -336,13 +336,13 @@ func TestAGracePeriodOfCenturiesDoesNotStopTheEntity(t *testing.T) {
 		w.RemoveVMI()
 	})
 	w.at(6*24*time.Hour+time.Second, func() { w.status(t, "Stopped") })
-	w.bye(7 * 24 * time.Hour)
+	w.deleteVM(7 * 24 * time.Hour)
 	w.run(t)
 }
 
-// TestACancelWhileTheInstanceIsMadeTakesItAway: the call is being tried again when the start is cancelled, and then
-// makes the instance.
-func TestACancelWhileTheInstanceIsMadeTakesItAway(t *testing.T) {
+// TestCancelDuringCreateDeletesInstance: the call is being repeated when the start is cancelled, and then creates the
+// instance.
+func TestCancelDuringCreateDeletesInstance(t *testing.T) {
 	w := newWorld(t)
 	attempts, cancelled := 0, make(chan struct{})
 	w.Fail = func(a string) error {
@@ -365,12 +365,12 @@ func TestACancelWhileTheInstanceIsMadeTakesItAway(t *testing.T) {
 		w.RemoveVMI()
 	})
 	w.at(time.Hour, func() { require.Nil(t, w.VMI()); w.status(t, "Stopped") })
-	w.bye(2 * time.Hour)
+	w.deleteVM(2 * time.Hour)
 	w.run(t)
 }
 
-// TestWhatACancelledStartCouldNotUndoShows: that it was cancelled does not hide that its instance is still there.
-func TestWhatACancelledStartCouldNotUndoShows(t *testing.T) {
+// TestShowsFailedCompensation: a cancelled start whose instance still exists is shown.
+func TestShowsFailedCompensation(t *testing.T) {
 	w := newWorld(t)
 	refuses := false
 	w.Fail = func(a string) error {
@@ -385,12 +385,12 @@ func TestWhatACancelledStartCouldNotUndoShows(t *testing.T) {
 		require.Contains(t, w.condition("Failure").Message, "a webhook says no")
 		refuses = false
 	})
-	w.bye(time.Hour)
+	w.deleteVM(time.Hour)
 	w.run(t)
 }
 
-// TestARestartThatCannotStopShowsAndPauses: that the old guest still runs is not what was asked for.
-func TestARestartThatCannotStopShowsAndPauses(t *testing.T) {
+// TestBacksOffRestartWhoseDeleteIsRefused: the old guest still runs, so the restart has failed.
+func TestBacksOffRestartWhoseDeleteIsRefused(t *testing.T) {
 	w := newWorld(t)
 	refuses := true
 	w.Fail = func(a string) error {
@@ -412,6 +412,6 @@ func TestARestartThatCannotStopShowsAndPauses(t *testing.T) {
 	w.at(time.Hour+3*time.Minute, func() { require.NotNil(t, w.VMI().DeletionTimestamp); w.RemoveVMI() })
 	w.at(time.Hour+4*time.Minute, func() { require.Equal(t, 2, w.Instance()); w.SetPhase("Running") })
 	w.at(time.Hour+5*time.Minute, func() { w.status(t, "Running"); require.Empty(t, w.condition("Failure").Type) })
-	w.bye(2 * time.Hour)
+	w.deleteVM(2 * time.Hour)
 	w.run(t)
 }

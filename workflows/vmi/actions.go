@@ -6,16 +6,16 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// act does one step. Its error has been written into the state already; it is returned for the log.
+// act does one step. The error is already in the state; it is returned for the log.
 func (e *instance) act(ctx workflow.Context, d decision) error {
 	switch d.Action {
 	case entity.ActNext:
-		e.state = e.state.next()
-		e.describe(ctx)
+		e.state = e.state.successor()
+		e.setSearchAttributes(ctx)
 		return nil
 	case entity.ActRead:
 		return e.read(ctx)
@@ -27,7 +27,7 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		e.startDomain(ctx)
 		return nil
 	case actCancelStart:
-		e.cancelStarting()
+		e.cancelStartDomain()
 		return nil
 	case actAnswerMigration:
 		e.answerMigration(ctx)
@@ -42,6 +42,8 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 		e.endLauncher(ctx, d.Object)
 	case actResize:
 		e.resize(ctx)
+	case actReadWarning:
+		return e.readWarning(ctx)
 	case actForceDeletePod:
 		return e.forceDeletePod(ctx, d.Object)
 	case actRemovePodFinalizer:
@@ -51,73 +53,74 @@ func (e *instance) act(ctx workflow.Context, d decision) error {
 	case actRemoveFinalizers:
 		rest := e.state.otherFinalizers()
 		return e.write(ctx, &rest)
-	default: // nothing is to be done
+	default: // no step
 	}
 	return nil
 }
 
-// settle notes how a step went: a failure is kept with a growing pause, a success clears it.
-func (e *instance) settle(ctx workflow.Context, a action, err error) error {
+// recordResult records the result of a step: a failure is kept with a growing back-off, a success clears it.
+func (e *instance) recordResult(ctx workflow.Context, a action, err error) error {
 	s := &e.state
-	err = entity.Settle(ctx, &s.Failure, string(a), failureReason(a), err)
-	if r := s.Going(); r != nil && err != nil {
+	err = entity.RecordResult(ctx, &s.Failure, string(a), failureReason(a), err)
+	if r := s.OpenRecord(); r != nil && err != nil {
 		r.Attempts++
 		s.Record(*r)
 	}
 	return err
 }
 
-// read asks the API server for the VMI and its pods.
+// read reads the VMI and its pods from the API server.
 func (e *instance) read(ctx workflow.Context) error {
-	in := contract.ReadVMIInput{VMI: e.state.owner(), Known: e.state.known()}
+	in := contract.ReadVMIInput{VMI: e.state.owner(), Known: e.state.knownPods(e.state.Object.Namespace)}
 	r, err := entity.Call[contract.ReadVMIResult](ctx, contract.ActivityReadVMI, string(entity.ActRead), in)
 	if err == nil {
-		e.state.read(r)
+		e.state.applyRead(r)
 	}
 	if e.state.VMI == nil {
-		e.state.LookAt = workflow.Now(ctx).Add(lookAgain)
+		e.state.FindPodAt = workflow.Now(ctx).Add(findPodAfter)
 	}
-	return e.settle(ctx, entity.ActRead, err)
+	return e.recordResult(ctx, entity.ActRead, err)
 }
 
 func (e *instance) findPod(ctx workflow.Context) error {
-	in := contract.FindPodInput{VMI: e.state.owner(), Known: e.state.known()}
+	in := contract.FindPodInput{VMI: e.state.owner(), Known: e.state.knownPods(e.state.Object.Namespace)}
 	r, err := entity.Call[contract.FindPodResult](ctx, contract.ActivityFindPod, string(actFindPod), in)
 	if err == nil {
-		e.state.found(r.Pods())
+		e.state.applyFoundPods(r.Pods())
 	}
-	return e.settle(ctx, actFindPod, err)
+	return e.recordResult(ctx, actFindPod, err)
 }
 
 func (e *instance) createPod(ctx workflow.Context) error {
-	e.state.ClaimsHeard = false
+	e.state.PVCsObserved = false
 	r, err := entity.Call[contract.CreatePodResult](ctx, contract.ActivityCreatePod, string(actCreatePod),
 		contract.CreatePodInput{VMI: e.state.Object})
 	if entity.ErrorType(err) == contract.ErrorGone {
-		e.leaving(ctx)
+		e.noteDeletion(ctx)
 		return nil
 	}
 	if err == nil {
-		e.state.attempted(r, workflow.Now(ctx))
+		e.state.noteAttempt(r, workflow.Now(ctx))
+		e.state.forgetDiscarded(r.Discarded)
 	}
 	switch {
 	case err != nil, r.Awaits != nil:
 	case r.Refused != "":
-		err = e.state.correct(r.VMI, r.Refused)
+		err = e.state.adoptRead(r.VMI, r.Refused)
 	default:
 		e.state.observePod(r.Pod)
-		e.state.choose(true) // it is the first
-		e.state.judge(r.Migratable)
+		e.state.chooseCurrent(e.state.statusNode(), true) // it is the only pod
+		e.state.setMigratable(r.Migratable)
 	}
-	return e.settle(ctx, actCreatePod, err)
+	return e.recordResult(ctx, actCreatePod, err)
 }
 
-// startDomain leaves the loop free: the node's worker may take its time, and a deletion must get through meanwhile.
+// startDomain does not block the loop: the node worker may be slow, and a deletion must be handled meanwhile.
 func (e *instance) startDomain(ctx workflow.Context) {
 	s := &e.state
 	s.Starting, s.StartCancelled = true, false
 	pod := *s.Pod
-	in := contract.StartDomainInput{VMI: s.Object, Pod: e.pod(), Booted: s.Phase == PhaseRunning}
+	in := contract.StartDomainInput{VMI: s.Object, Pod: e.podObject(), Booted: s.Phase == PhaseRunning}
 	o := entity.NodeOptions(pod.NodeName)
 	o.Summary = "start the domain in " + pod.Name + " on " + pod.NodeName
 	actx, cancel := workflow.WithCancel(workflow.WithActivityOptions(ctx, o))
@@ -131,19 +134,19 @@ func (e *instance) startDomain(ctx workflow.Context) {
 		e.loop.Wake()
 		if err == nil {
 			s.observeDomain(r.Domain)
-			_ = e.settle(ctx, actStartDomain, nil)
+			_ = e.recordResult(ctx, actStartDomain, nil)
 			return
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		s.StartRefused = entity.ErrorType(err) == contract.ErrorStartFailed
-		_ = e.settle(ctx, actStartDomain, unanswered(err, pod.NodeName))
+		_ = e.recordResult(ctx, actStartDomain, explainTimeout(err, pod.NodeName))
 	})
 }
 
-// cancelStarting ends the wait for the node's worker, which may be as gone as the pod.
-func (e *instance) cancelStarting() {
+// cancelStartDomain stops waiting for the node worker, which may be gone together with the pod.
+func (e *instance) cancelStartDomain() {
 	e.state.StartCancelled = e.state.Starting
 	if e.cancelStart != nil {
 		e.cancelStart()
@@ -151,7 +154,7 @@ func (e *instance) cancelStarting() {
 }
 
 func (e *instance) markPod(ctx workflow.Context) error {
-	pod, paused := e.pod(), e.state.halted()
+	pod, paused := e.podObject(), e.state.isGuestPaused(e.state.isMoving())
 	err := entity.Do(ctx, contract.ActivityMarkPod, string(actMarkPod),
 		contract.MarkPodInput{Pod: pod, Paused: paused})
 	marked := err == nil || entity.ErrorType(err) == contract.ErrorGone
@@ -164,62 +167,74 @@ func (e *instance) markPod(ctx workflow.Context) error {
 		}
 		l.MarkUnknown = !marked
 	}
-	return e.settle(ctx, actMarkPod, err)
+	return e.recordResult(ctx, actMarkPod, err)
 }
 
 func (e *instance) deletePod(ctx workflow.Context, uid string) error {
 	l := e.state.launcher(uid)
-	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.state.podOf(l), Grace: l.graceOverride(e.state.VMI)}
+	in := contract.DeletePodInput{VMI: e.state.Object, Pod: e.podOf(l), Grace: l.graceOverride(e.state.VMI)}
 	if l == &e.state.Launcher {
-		e.cancelStarting()
-		in.Events = e.state.farewell()
+		e.cancelStartDomain()
+		in.Events = e.state.shutdownEvents()
 	}
 	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actDeletePod), in)
 	if err == nil && r.Refused != "" {
-		err = e.state.correct(r.VMI, r.Refused)
+		err = e.state.adoptRead(r.VMI, r.Refused)
 	} else if err == nil {
 		e.state.Announced.Note(in.Events)
 		if l := e.state.launcher(uid); l != nil {
 			l.PodDeletedEarly = l.PodDeletedEarly || !l.Pod.ComputeRunning
+			l.GraceShortened = l.GraceShortened || in.Grace != nil && l.Pod.DeletionTimestamp != nil &&
+				e.state.HasChange(contract.ChangeAfterFirst)
 			l.PodDeleted, l.PodGrace = true, in.Grace
-			l.absent(r.Absent)
+			l.markGone(r.Absent)
 		}
 	}
-	return e.settle(ctx, actDeletePod, err)
+	return e.recordResult(ctx, actDeletePod, err)
 }
 
-// endLauncher leaves the loop free, and whatever comes of it changes nothing: the launcher ends, or the kubelet kills
-// it.
+// endLauncher does not block the loop. The kubelet normally kills the launcher in time, so a failure is only logged.
+// Where the guest's grace period was shortened, the kubelet would be late: the call is repeated.
 func (e *instance) endLauncher(ctx workflow.Context, uid string) {
 	l := e.state.launcher(uid)
 	l.EndSent = true
+	if l.GraceShortened && e.state.VMI != nil {
+		grace := int64(contract.Grace(e.state.VMI.GracePeriodSeconds).Seconds())
+		l.EndGrace = &grace
+	}
 	pod := *l.Pod
 	o := entity.NodeOptions(pod.NodeName)
 	o.ScheduleToCloseTimeout = contract.OperationLimit
-	o.Summary = entity.Summary("tell the launcher in " + pod.Name + " on " + pod.NodeName + " to end")
-	in := contract.OperateDomainInput{VMI: e.state.Object, Pod: e.state.podOf(l), Operation: contract.OperationEnd}
-	e.ask(ctx, o, in, func(ctx workflow.Context, err error) {
-		if err != nil {
-			workflow.GetLogger(ctx).Warn("the launcher was not told to end", "error", err)
+	o.Summary = entity.Summary("end the launcher in " + pod.Name + " on " + pod.NodeName)
+	in := contract.OperateDomainInput{VMI: e.state.Object, Pod: e.podOf(l), Operation: contract.OperationEnd,
+		Grace: l.EndGrace}
+	e.callLauncher(ctx, o, in, func(ctx workflow.Context, err error) {
+		if err == nil {
+			return
+		}
+		workflow.GetLogger(ctx).Warn("failed to end the launcher", "error", err)
+		if l := e.state.launcher(uid); l != nil && in.Grace != nil {
+			l.EndGrace = nil
+			_ = e.recordResult(ctx, actEndLauncher, explainTimeout(err, pod.NodeName))
 		}
 	})
 }
 
-// ask has a launcher do something that the loop does not wait for.
-func (e *instance) ask(
+// callLauncher runs an operation in a launcher without blocking the loop.
+func (e *instance) callLauncher(
 	ctx workflow.Context, o workflow.ActivityOptions, in contract.OperateDomainInput,
 	answered func(workflow.Context, error),
 ) {
-	e.asked++
+	e.pendingCalls++
 	workflow.Go(workflow.WithActivityOptions(ctx, o), func(ctx workflow.Context) {
 		err := workflow.ExecuteActivity(ctx, contract.ActivityOperateDomain, in).Get(ctx, nil)
-		e.asked--
+		e.pendingCalls--
 		answered(ctx, err)
 		e.loop.Wake()
 	})
 }
 
-// resize lets the guest see that its disks have grown.
+// resize has the launcher report the new disk sizes to the guest.
 func (e *instance) resize(ctx workflow.Context) {
 	s := &e.state
 	s.Grown = false
@@ -227,21 +242,21 @@ func (e *instance) resize(ctx workflow.Context) {
 	o := entity.NodeOptions(pod.NodeName)
 	o.ScheduleToCloseTimeout = contract.OperationLimit
 	o.Summary = entity.Summary(string(actResize) + ", in " + pod.Name + " on " + pod.NodeName)
-	in := contract.OperateDomainInput{VMI: s.Object, Pod: e.pod(), Operation: contract.OperationResize,
-		Claims: s.shownClaims()}
-	e.ask(ctx, o, in, func(ctx workflow.Context, err error) {
-		_ = e.settle(ctx, actResize, unanswered(s.resized(pod.UID, err), pod.NodeName))
+	in := contract.OperateDomainInput{VMI: s.Object, Pod: e.podObject(), Operation: contract.OperationResize,
+		Claims: s.statusPVCs()}
+	e.callLauncher(ctx, o, in, func(ctx workflow.Context, err error) {
+		_ = e.recordResult(ctx, actResize, explainTimeout(s.noteResize(pod.UID, s.Migration != nil, err), pod.NodeName))
 	})
 }
 
-// forceDeletePod deletes a pod without grace on a node that is known to be off: no kubelet there will end it.
+// forceDeletePod deletes a pod without grace period on a node that is known to be off: no kubelet there will end it.
 func (e *instance) forceDeletePod(ctx workflow.Context, uid string) error {
 	l := e.state.launcher(uid)
 	if l == &e.state.Launcher {
-		e.cancelStarting()
+		e.cancelStartDomain()
 	}
 	none := int64(0)
-	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.state.podOf(l), Grace: &none, Fence: l.fence()}
+	in := contract.DeletePodInput{VMI: e.state.owner(), Pod: e.podOf(l), Grace: &none, Fence: l.fence()}
 	r, err := entity.Call[contract.DeletePodResult](ctx, contract.ActivityDeletePod, string(actForceDeletePod), in)
 	switch {
 	case err != nil:
@@ -252,16 +267,16 @@ func (e *instance) forceDeletePod(ctx workflow.Context, uid string) error {
 	default:
 		if l := e.state.launcher(uid); l != nil {
 			l.forceDeleted(workflow.Now(ctx))
-			l.absent(r.Absent)
+			l.markGone(r.Absent)
 		}
 	}
-	return e.settle(ctx, actForceDeletePod, err)
+	return e.recordResult(ctx, actForceDeletePod, err)
 }
 
 func (e *instance) removePodFinalizer(ctx workflow.Context, uid string) error {
 	l := e.state.launcher(uid)
 	in := contract.RemovePodFinalizerInput{
-		Pod: e.state.podOf(l), ResourceVersion: l.Pod.ResourceVersion, Fence: l.fence(),
+		Pod: e.podOf(l), ResourceVersion: l.Pod.ResourceVersion, Fence: l.fence(),
 	}
 	r, err := entity.Call[contract.RemovePodFinalizerResult](ctx, contract.ActivityRemovePodFinalizer,
 		string(actRemovePodFinalizer), in)
@@ -270,17 +285,17 @@ func (e *instance) removePodFinalizer(ctx workflow.Context, uid string) error {
 	case r.Node != nil:
 		e.state.unfence(uid, r.Node)
 	case r.Refused != "":
-		err = e.state.correctPod(r.Pod, r.Refused)
+		err = e.state.adoptReadPod(r.Pod, r.Refused)
 	default:
 		if l := e.state.launcher(uid); l != nil {
 			l.FinalizerRemoved = true
-			l.absent(r.Absent)
+			l.markGone(r.Absent)
 		}
 	}
-	return e.settle(ctx, actRemovePodFinalizer, err)
+	return e.recordResult(ctx, actRemovePodFinalizer, err)
 }
 
-// write patches the VMI: its status, its node label, and its finalizers when they are to change.
+// write patches the VMI: its status, its node label and, where they change, its finalizers.
 func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	s := &e.state
 	a := entity.ActWrite
@@ -288,51 +303,51 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 		a = actRemoveFinalizers
 	}
 	status := s.status()
-	events, moves := s.news(), s.moveEvents()
+	events, moves := s.newEvents(), s.migrationEvents()
 	in := contract.PatchVMIInput{
-		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, LeftPods: s.leftPods(status),
-		TargetLabel: s.targetLabel(), Evacuated: s.evacuated(status), Finalizers: finalizers,
+		VMI: s.Object, ResourceVersion: s.VMI.ResourceVersion, Status: &status, LeftPods: s.vanishedPods(status),
+		TargetLabel: s.targetLabel(s.OutcomeUnknown), Evacuated: s.isEvacuated(status.NodeName), Finalizers: finalizers,
 		Events: slices.Concat(events, moves),
 	}
 	if finalizers != nil {
-		in.Known = s.known()
+		in.Known = s.knownPods(s.Object.Namespace)
 	}
 	if status.NodeName != "" && (s.Written == nil || s.OutcomeUnknown || s.Written.NodeName != status.NodeName) {
 		in.NodeLabel = &status.NodeName
 	}
 	r, err := entity.Call[contract.PatchVMIResult](ctx, contract.ActivityPatchVMI, string(a)+": "+status.Phase, in)
 	if err != nil {
-		s.Unanswered(&status)
-		return e.settle(ctx, a, err)
+		s.MarkWriteUnknown(&status)
+		return e.recordResult(ctx, a, err)
 	}
 	if r.Refused != "" {
-		return e.settle(ctx, a, s.correctPod(r.Pod, r.Refused))
+		return e.recordResult(ctx, a, s.adoptReadPod(r.Pod, r.Refused))
 	}
-	err = entity.Wrote(&s.StatusWrites, entity.Patch[contract.VMIStatus, contract.VMIObservation]{
+	err = entity.FoldAnswer(&s.StatusWrites, entity.Patch[contract.VMIStatus, contract.VMIObservation]{
 		Kind: "VirtualMachineInstance", UID: s.Object.UID, Version: in.ResourceVersion, Status: &status,
-		Seen: &s.VMI, Believe: s.believe, Observe: s.observeVMI,
+		Seen: &s.VMI, Replace: s.replaceVMI, Observe: s.observeVMI,
 		Written: func() {
 			s.Announced.Note(events)
-			s.recorded(moves)
-			s.judge(r.Migratable)
+			s.markRecorded(moves)
+			s.setMigratable(r.Migratable)
 			if finalizers != nil {
 				s.VMI.Finalizers = *finalizers
 			}
 		},
 	}, r.Patched)
-	e.describe(ctx)
-	return e.settle(ctx, a, err)
+	e.setSearchAttributes(ctx)
+	return e.recordResult(ctx, a, err)
 }
 
-// believe takes in the VMI as it was read.
-func (s *State) believe(now *contract.VMIObservation) {
+// replaceVMI replaces the observed VMI by the one that an activity has read.
+func (s *State) replaceVMI(now *contract.VMIObservation) {
 	s.VMI = now
-	s.Stale = s.Stale || s.behind(now)
+	s.ReadAgainIf(s.isBehind(now))
 }
 
-// behind says that the status tells of a phase, a node or a migration of which this entity, the only one that writes
-// it, knows nothing: its memory is that of an older copy.
-func (s *State) behind(now *contract.VMIObservation) bool {
+// isBehind reports whether the VMI's status has a phase, node or migration that this entity does not know. Only this
+// entity writes the status, so its state is that of an older copy.
+func (s *State) isBehind(now *contract.VMIObservation) bool {
 	if s.Written != nil && now.NodeName != "" && now.NodeName != s.Written.NodeName {
 		return true
 	}
@@ -348,10 +363,10 @@ func (s *State) behind(now *contract.VMIObservation) bool {
 	return false
 }
 
-// leaving notes that the VMI is gone, or being deleted before that was observed. Which of the two, the patch that
-// removes its finalizers finds out: its finalizers must not stay behind.
-func (e *instance) leaving(ctx workflow.Context) {
-	if e.state.deleting() {
+// noteDeletion marks the VMI as being deleted. It is gone, or its deletion has not been observed yet. The patch that
+// removes the finalizers finds out which: its finalizers must not stay behind.
+func (e *instance) noteDeletion(ctx workflow.Context) {
+	if e.state.isDeleting() {
 		return
 	}
 	now := workflow.Now(ctx)
@@ -360,7 +375,7 @@ func (e *instance) leaving(ctx workflow.Context) {
 	e.state.VMI = &last
 }
 
-// owner is the VMI in hand, or the one that the pod in hand says it is of.
+// owner returns the current VMI, or the one that the current pod belongs to.
 func (s *State) owner() contract.Object {
 	o := s.Object
 	if o.UID == "" && s.Pod != nil {
@@ -369,8 +384,8 @@ func (s *State) owner() contract.Object {
 	return o
 }
 
-// farewell are the events that go with the deletion of the pod of a running guest.
-func (s *State) farewell() []contract.Event {
+// shutdownEvents returns the events to record with the deletion of a running guest's pod.
+func (s *State) shutdownEvents() []contract.Event {
 	if s.Phase != PhaseRunning || s.VMI.GracePeriodSeconds != nil && *s.VMI.GracePeriodSeconds == 0 {
 		return nil
 	}
@@ -378,5 +393,8 @@ func (s *State) farewell() []contract.Event {
 		contract.Event{Type: "Normal", Reason: "ShuttingDown", Message: "Signaled Graceful Shutdown"})
 }
 
-// pod is the one in hand.
-func (e *instance) pod() contract.Object { return e.state.podOf(&e.state.Launcher) }
+// podOf returns a launcher's pod.
+func (e *instance) podOf(l *Launcher) contract.Object { return l.object(e.state.Object.Namespace) }
+
+// podObject returns the current pod.
+func (e *instance) podObject() contract.Object { return e.podOf(&e.state.Launcher) }

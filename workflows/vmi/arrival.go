@@ -3,67 +3,46 @@ package vmi
 import (
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// copySettle is how long the status does not say yet that the guest is being copied: most are through by then, and are
-// written once instead of twice, as their VM is.
+// copySettle is how long the status does not show yet that the guest is being copied. Most copies end within that time:
+// their end is then written once, to the VMI and to its VM, instead of twice.
 const copySettle = 2 * time.Second
 
-// refreshArrival notes whether the guest has just left, or arrived. Its old pod has ended before the migration says so;
-// its new one is called Ready, and its agent answers there, some moments later. What lasts no longer does not show.
-func (s *State) refreshArrival(now time.Time) {
-	s.Arriving = now.Before(s.arrivalBy()) && (!s.podReady() || s.agentReturns() || s.anyOtherHeld())
+// refreshArrival records whether the guest has just left its pod, or has just arrived in another. The old pod ends
+// before the migration reports the move. The new pod becomes Ready, and its agent answers, some moments later. The
+// status hides such a gap unless it lasts. Written is the last written status.
+func (m *Migrations) refreshArrival(in scope, written *contract.VMIStatus, now time.Time) {
+	m.Arriving = now.Before(m.arrivalBy(in)) && (!in.isPodReady() || in.isAgentReturning(written) || in.hasOtherPod())
 }
 
-// arrivalBy is until when a guest counts as just arriving; zero: it is not moved, or something is to be said of it.
-func (s *State) arrivalBy() time.Time {
-	last := s.migrationState()
+// arrivalBy returns until when a guest counts as arriving. It returns zero if the guest is not being moved, or if the
+// status has to change.
+func (m *Migrations) arrivalBy(in scope) time.Time {
+	last := m.migrationState()
 	switch {
-	case s.Phase != PhaseRunning || s.deleting() || s.halted():
-	case s.departed() && !s.LeftSince.IsZero():
-		return s.LeftSince.Add(settleTime)
-	case !last.Ended() || last.Failed || s.Pod == nil || s.Pod.Migration != last.MigrationUID:
-	case s.podEnded() || s.Pod.DeletionTimestamp != nil:
+	case in.phase != PhaseRunning || in.isDeleting() || in.isGuestPaused(m.isMoving()):
+	case m.hasDeparted(in) && !m.LeftSince.IsZero():
+		return m.LeftSince.Add(settleTime)
+	case !last.Ended() || last.Failed || in.Pod == nil || in.Pod.Migration != last.MigrationUID:
+	case in.hasPodEnded() || in.Pod.DeletionTimestamp != nil:
 	default:
 		return last.End.Add(settleTime)
 	}
 	return time.Time{}
 }
 
-// agentReturns says that the guest's agent answered before it was moved, and has not said as much since.
-func (s *State) agentReturns() bool {
-	was, d := s.Written, s.Domain
-	return was != nil && was.AgentConnected && (d == nil || !d.AgentConnected || was.Guest != nil && d.Guest == nil)
+// isAgentReturning reports whether the guest agent was connected before the move, as the written status shows, and has
+// not connected since.
+func (l *Launcher) isAgentReturning(written *contract.VMIStatus) bool {
+	d := l.Domain
+	return written != nil && written.AgentConnected &&
+		(d == nil || !d.AgentConnected || written.Guest != nil && d.Guest == nil)
 }
 
-func (s *State) anyOtherHeld() bool {
-	for i := range s.Others {
-		if s.Others[i].podHeld() {
-			return true
-		}
-	}
-	return false
-}
-
-// staysReady says that a condition Ready is not withdrawn for the moment in which the guest arrives.
-func (s *State) staysReady(c contract.Condition) bool {
-	was, ok := conditions.Get(s.Conditions, c.Type)
-	return s.Arriving && ok && was.Status == "True" && c.Status != "True"
-}
-
-// moveSettles is until when a status is not written that a migration is about to change again; zero: it is written.
-func (s *State) moveSettles() time.Time {
-	m := s.Migration
-	switch {
-	case s.urgentNews() || s.deleting():
-	case s.unwritten():
-		if m.Stage == contract.StageCopying && m.Written == contract.StageHandOff {
-			return m.CopyingBy
-		}
-	case s.Arriving:
-		return s.arrivalBy()
-	}
-	return time.Time{}
+// keepsReady reports whether a Ready condition stays True for the moment in which the guest arrives.
+func (m *Migrations) keepsReady(list []contract.Condition, c contract.Condition) bool {
+	return m.Arriving && conditions.HasStatus(list, c.Type, "True") && c.Status != "True"
 }

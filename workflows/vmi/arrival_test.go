@@ -6,38 +6,38 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// ready is the condition of a pod.
+// ready returns the Ready condition of a pod.
 func ready(status string) *contract.Condition {
 	return &contract.Condition{Type: "Ready", Status: status, Reason: "ReadinessGatesNotReady"}
 }
 
-// handedOver is an instance that says that its guest, whose agent answers, is handed off.
+// handedOver returns an instance whose guest, with a connected agent, is handed off, as its status shows.
 func handedOver(t *testing.T) *State {
 	t.Helper()
 	s := movable()
 	s.Pod.Ready, s.PodMarked, s.Domain.AgentConnected = ready("True"), true, true
 	s.Domain.Guest = &contract.GuestInfo{OS: contract.GuestOS{Name: "Debian"}}
-	s.observeClaim(claimOf("x", contract.StageClaim), noon)
+	s.observeReservation(claimOf("x", contract.StageClaim), noon)
 	s.observePod(another("x"))
-	s.observeClaim(claimOf("x", contract.StageHandOff), noon)
+	s.observeReservation(claimOf("x", contract.StageHandOff), noon)
 	s.refresh(noon)
 	written(s)
 	s.refresh(noon)
 	return s
 }
 
-// written is what a write of the status leaves.
+// written does what a write of the status does to the state.
 func written(s *State) {
 	st := s.status()
 	s.Written = &st
-	s.recorded(nil)
+	s.markRecorded(nil)
 	if m := s.Migration; m != nil {
-		m.Told, m.Asked = s.answer(), false
+		m.LastAnswer, m.AnswerDue = s.migrationAnswer(s.scope()), false
 	}
 }
 
@@ -46,10 +46,10 @@ func condition(s *State, kind string) string {
 	return c.Status
 }
 
-// TestACopyThatIsThroughAtOnceIsWrittenOnce, and one that takes longer shows.
-func TestACopyThatIsThroughAtOnceIsWrittenOnce(t *testing.T) {
+// TestWritesShortCopyOnce checks that a copy that takes longer is shown.
+func TestWritesShortCopyOnce(t *testing.T) {
 	s := handedOver(t)
-	s.observeClaim(claimOf("x", contract.StageCopying), noon)
+	s.observeReservation(claimOf("x", contract.StageCopying), noon)
 	s.refresh(noon)
 	d := s.decide(noon)
 	require.Equal(t, entity.ActNone, d.Action, d.Why)
@@ -58,13 +58,13 @@ func TestACopyThatIsThroughAtOnceIsWrittenOnce(t *testing.T) {
 	s.refresh(late)
 	require.Equal(t, entity.ActWrite, s.decide(late).Action)
 
-	s.observeClaim(claimOf("x", contract.StageMoved), noon.Add(time.Second))
+	s.observeReservation(claimOf("x", contract.StageMoved), noon.Add(time.Second))
 	s.refresh(noon.Add(time.Second))
 	require.Equal(t, entity.ActWrite, s.decide(noon.Add(time.Second)).Action, "where the guest is waits for nothing")
 }
 
-// TestANotReadyPodOfAGuestThatArrivesDoesNotShow, unless it stays so, or there is more to it.
-func TestANotReadyPodOfAGuestThatArrivesDoesNotShow(t *testing.T) {
+// The instance stays ready while its guest arrives, unless the pod stays not ready, or there is another problem.
+func TestKeepsReadyWhileGuestArrives(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*State)
 		shows  bool
@@ -84,7 +84,7 @@ func TestANotReadyPodOfAGuestThatArrivesDoesNotShow(t *testing.T) {
 			moved := claimOf("x", contract.StageMoved)
 			moved.Domain = &contract.DomainObservation{PodUID: "q", Sequence: 1, State: contract.DomainRunning}
 			moved.State.Completed, moved.State.End = true, noon
-			s.observeClaim(moved, noon)
+			s.observeReservation(moved, noon)
 			s.refresh(noon)
 			s.Pod.Ready = ready("False")
 			require.Equal(t, "q", s.Pod.UID)
@@ -104,18 +104,18 @@ func TestANotReadyPodOfAGuestThatArrivesDoesNotShow(t *testing.T) {
 	}
 }
 
-// TestWhatDoesNotCatchUpShows, and nobody has to say anything for that.
-func TestWhatDoesNotCatchUpShows(t *testing.T) {
+// After the settle time, a pod that is not ready is shown without a further observation.
+func TestShowsNotReadyPodAfterSettleTime(t *testing.T) {
 	s := handedOver(t)
 	moved := claimOf("x", contract.StageMoved)
 	moved.Domain = &contract.DomainObservation{PodUID: "q", Sequence: 1, State: contract.DomainRunning}
 	moved.State.Completed, moved.State.End = true, noon
-	s.observeClaim(moved, noon)
+	s.observeReservation(moved, noon)
 	s.refresh(noon)
 	s.Pod.Ready, s.PodMarked = ready("False"), true
 	s.refresh(noon)
 	written(s)
-	s.release()
+	s.releaseMigration()
 	d := s.decide(noon)
 	require.Equal(t, entity.ActNone, d.Action, d.Why)
 	require.False(t, d.WakeAt.IsZero() || d.WakeAt.After(noon.Add(settleTime)), "%s", d.WakeAt)

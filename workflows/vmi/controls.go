@@ -4,58 +4,60 @@ import (
 	"errors"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// controls are what a person may ask of a VMI entity.
+// controls returns the controls of a VMI entity.
 func (e *instance) controls() []entity.Control {
 	s := &e.state
 	return []entity.Control{
 		entity.RetryNow(&s.Failure, nil, nil),
 		{
 			Name:  contract.ControlFenceConfirmed,
-			Does:  "Take a person's word that the node is off: the instance fails, and may be started elsewhere.",
-			Check: func(contract.ControlRequest) error { _, err := s.fenceable(); return err },
+			Does:  "Confirm that the node is off: the instance fails, and may be started elsewhere.",
+			Check: func(contract.ControlRequest) error { _, err := s.findFenceable(); return err },
 			Apply: s.confirmFence,
 		},
-		entity.Repair(e.loop, s, sound),
+		entity.Repair(e.loop, s, checkRepair),
 	}
 }
 
-// sound refuses a corrected state that is about something else than the one it corrects.
-func sound(was, now *State) error {
+// checkRepair refuses a corrected state that is not about the same object, or that claims what only an observation can
+// show.
+func checkRepair(was, now *State) error {
 	switch {
 	case !entity.Same(was.Fenced, now.Fenced):
-		return errors.New("fenced: that a node is off is what the control fence-confirmed says")
+		return errors.New("fenced: use the control fence-confirmed to confirm that a node is off")
 	case now.PodForceDeleted && !was.PodForceDeleted, !now.ForceDeletedAt.Equal(was.ForceDeletedAt):
-		return errors.New("podForceDeleted: a deletion cannot be made up; only false is possible")
+		return errors.New("podForceDeleted: must be false or unchanged, and forceDeletedAt unchanged: a repair " +
+			"cannot add a deletion")
 	case len(now.Others) > 0 && !entity.Same(was.Others, now.Others):
-		return errors.New("others: they can only be forgotten; what there is of them is found when the instance goes")
+		return errors.New("others: must be empty or unchanged: a deletion of the instance finds existing pods again")
 	case now.Migration != nil && !entity.Same(was.Migration, now.Migration):
-		return errors.New("claim: a migration cannot be made up, nor changed; null forgets it")
+		return errors.New("claim: must be null or unchanged: a repair cannot add or change a migration")
 	case now.Starting:
-		return errors.New("starting: an attempt cannot be made up; only false is possible")
+		return errors.New("starting: must be false: a repair cannot add an attempt")
 	}
 	if err := entity.SameObject(was.identity(), now.identity()); err != nil {
 		return err
 	}
-	return soundPod(was, now)
+	return checkRepairedPod(was, now)
 }
 
-// soundPod lets the pod be forgotten, so that it is looked for, but not be made another one, nor be said to exist no
-// more while it may run.
-func soundPod(was, now *State) error {
+// checkRepairedPod permits a repair to forget the pod, so that it is read again. It refuses to replace the pod, and to
+// mark a pod as gone that may still run.
+func checkRepairedPod(was, now *State) error {
 	p, q := was.Pod, now.Pod
 	switch {
 	case q == nil && p != nil && now.VMI == nil:
-		return errors.New("pod: nobody would look for it without its VirtualMachineInstance")
+		return errors.New("pod: must not be null without a VirtualMachineInstance: the entity would not search for it")
 	case q == nil:
 		return nil
 	case p == nil || p.UID != q.UID || p.Name != q.Name || p.VMIUID != q.VMIUID || p.NodeName != q.NodeName:
-		return errors.New("pod: a repair cannot make it another pod, or put it elsewhere; null has it looked for")
+		return errors.New("pod: must be null or the same pod on the same node; null makes the entity search for it")
 	case p.Gone != q.Gone:
-		return errors.New("pod: whether it is gone is for the API server to say; null has it looked for")
+		return errors.New("pod: gone must be unchanged; null makes the entity search for the pod")
 	}
 	return nil
 }
@@ -65,10 +67,10 @@ func (s *State) identity() entity.Identity[contract.VMIObservation] {
 		Seen: s.VMI, Next: s.Next}
 }
 
-// track notes what the entity is about: the boot of its instance, then its end.
-func (s *State) track(now time.Time) {
+// recordOperation records the current operation: the boot of the instance, then its end.
+func (s *State) recordOperation(now time.Time) {
 	op := s.operation()
-	going := s.Going()
+	going := s.OpenRecord()
 	if going != nil && going.Operation != op {
 		r := *going
 		r.Until, r.Outcome = now, entity.OutcomeDone

@@ -5,12 +5,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestWhatARepairMayNotSay: what would have two guests run, or lose one.
-func TestWhatARepairMayNotSay(t *testing.T) {
+// A repair is refused that would let two guests run, or lose one.
+func TestCheckRepair(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*State)
 		ok     bool
@@ -33,16 +33,16 @@ func TestWhatARepairMayNotSay(t *testing.T) {
 		"no pod of an unknown VMI": {func(s *State) { s.Pod, s.VMI = nil, nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			anew := func() *State {
+			fresh := func() *State {
 				s := seen(contract.VMIObservation{Phase: "Running"},
 					contract.PodObservation{Phase: "Running", NodeName: "n"})
 				s.observePod(contract.PodObservation{UID: "o", VMIUID: "i", ResourceVersion: "3", Phase: "Running"})
 				s.Next, s.Failure = &contract.VMIObservation{UID: "j"}, &entity.Failure{Step: string(entity.ActWrite)}
 				return s
 			}
-			was, now := anew(), anew()
+			was, now := fresh(), fresh()
 			c.change(now)
-			require.Equal(t, c.ok, sound(was, now) == nil)
+			require.Equal(t, c.ok, checkRepair(was, now) == nil)
 		})
 	}
 }

@@ -6,24 +6,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestAccessCredentialsAreShown as KubeVirt does: each change is an event, and a launcher that knows nothing yet
-// changes nothing.
-func TestAccessCredentialsAreShown(t *testing.T) {
+// TestAccessCredentialsCondition: the condition is KubeVirt's, and each change is an event. A launcher that reports
+// nothing changes nothing.
+func TestAccessCredentialsCondition(t *testing.T) {
 	s := State{
-		Phase: PhaseRunning, VMI: &contract.VMIObservation{UID: "u"},
-		Launcher: Launcher{
+		Phase: PhaseRunning, VMIObject: VMIObject{VMI: &contract.VMIObservation{UID: "u"}},
+		Launchers: Launchers{Launcher: Launcher{
 			Pod:    &contract.PodObservation{UID: "p"},
 			Domain: &contract.DomainObservation{PodUID: "p", State: contract.DomainRunning},
-		},
+		}},
 	}
-	s.Announced.Note(s.news())
+	s.Announced.Note(s.newEvents())
 	const success, failed = "Access credentials sync successful.", "Access credentials sync failed: "
 	for i, c := range []struct {
-		told            *contract.AccessCredentials
+		reported        *contract.AccessCredentials
 		status, message string
 		event           string
 	}{
@@ -37,13 +37,13 @@ func TestAccessCredentialsAreShown(t *testing.T) {
 		{&contract.AccessCredentials{Message: "no such user"}, "False", "no such user", failed + "no such user"},
 		{&contract.AccessCredentials{Done: true}, "True", "", success},
 	} {
-		s.Domain.AccessCredentials = c.told
+		s.Domain.AccessCredentials = c.reported
 		s.refresh(time.Unix(int64(i+1), 0))
 		shown, _ := conditions.Get(s.Conditions, "AccessCredentialsSynchronized")
 		require.Equal(t, c.status, shown.Status, i)
 		require.Equal(t, c.message, shown.Message, i)
 		messages := ""
-		news := s.news()
+		news := s.newEvents()
 		for _, e := range news {
 			messages += e.Message
 		}

@@ -7,20 +7,20 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/cluster"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestASourceThatEndsWithoutAWord has not ended its guest, which may go on at the target: its migration says so, or who
-// is asked when there is none to answer.
-func TestASourceThatEndsWithoutAWord(t *testing.T) {
+// TestSourceEndsWithoutTerminationMessage: the guest may run at the target. Its migration reports that, or the read of
+// the pods finds it out.
+func TestSourceEndsWithoutTerminationMessage(t *testing.T) {
 	killed := func(w *world) { w.EndPod("", true, 137) }
 	for name, c := range map[string]struct {
 		end     func(*world)
-		held    bool // the target's guest does not go on yet
-		ended   bool // nor does its pod
-		unseen  bool // nobody has told of the target's pod
-		crashed bool // the source's domain is told to be
+		held    bool // the target's guest does not run yet
+		ended   bool // the target's pod has ended, too
+		unseen  bool // no observation of the target's pod
+		crashed bool // the source's domain is reported as crashed
 		says    contract.MigrationStage
 		phase   string
 		at      time.Duration // from when on, after the end
@@ -29,8 +29,8 @@ func TestASourceThatEndsWithoutAWord(t *testing.T) {
 		"killed, and stayed":      {end: killed, held: true, says: contract.StageStayed, phase: "Failed"},
 		"killed, held, and moved": {end: killed, held: true, says: contract.StageMoved, phase: "Running"},
 		"crashed, and moved":      {end: killed, crashed: true, says: contract.StageMoved, phase: "Running"},
-		"killed, nobody to ask":   {end: killed, phase: "Running", at: time.Second},
-		"held, nobody to ask":     {end: killed, held: true, phase: "Failed", at: 12 * time.Minute},
+		"killed, no migration":    {end: killed, phase: "Running", at: time.Second},
+		"held, no migration":      {end: killed, held: true, phase: "Failed", at: 12 * time.Minute},
 		"killed with its target":  {end: killed, ended: true, phase: "Failed", at: time.Second},
 		"target not seen":         {end: killed, held: true, unseen: true, says: contract.StageMoved, phase: "Running"},
 		"fenced, and moved": {end: func(w *world) {
@@ -53,7 +53,7 @@ func TestASourceThatEndsWithoutAWord(t *testing.T) {
 			w.at(13*time.Second, func() { m.say(contract.StageCopying) })
 			w.at(20*time.Second, func() {
 				if !c.held {
-					w.Signal(contract.SignalObserveDomain, *m.says(contract.StageMoved).Domain)
+					w.Signal(contract.SignalObserveDomain, *m.signalAt(contract.StageMoved).Domain)
 				}
 				if c.ended {
 					w.secondIs(t, corev1.PodFailed)
@@ -84,8 +84,8 @@ func TestASourceThatEndsWithoutAWord(t *testing.T) {
 	}
 }
 
-// TestASourceThatSaysHowItsGuestEnded is believed at once while its target waits.
-func TestASourceThatSaysHowItsGuestEnded(t *testing.T) {
+// TestSourceReportsGuestEnd: the report counts at once while the target waits.
+func TestSourceReportsGuestEnd(t *testing.T) {
 	w := newWorld(t)
 	m := newMover(w)
 	w.boot()

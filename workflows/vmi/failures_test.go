@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/planner"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-func TestFailuresHaveAPauseEach(t *testing.T) {
+func TestEachStepHasItsOwnBackoff(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "10", Phase: "Pending"})
 	planner.PausesAfterFailures(t, noon, func(now time.Time) decision {
@@ -20,16 +20,16 @@ func TestFailuresHaveAPauseEach(t *testing.T) {
 	}, &s.Failure)
 }
 
-// TestWhatFailsKeepsNoInstanceFromItsDeletion: neither a status that nobody takes, with a migration in it, nor the
+// TestFailedStepDoesNotBlockDeletion: neither a status that the API server refuses, during a migration, nor the
 // finalizer of another pod that has ended.
-func TestWhatFailsKeepsNoInstanceFromItsDeletion(t *testing.T) {
+func TestFailedStepDoesNotBlockDeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*State)
 		step   action
 	}{
 		"the status": {step: entity.ActWrite, change: func(s *State) {
 			s.observePod(another("x"))
-			s.observeClaim(claimOf("x", contract.StageHandOff), noon)
+			s.observeReservation(claimOf("x", contract.StageHandOff), noon)
 		}},
 		"the finalizer of a pod": {step: actRemovePodFinalizer, change: func(s *State) {
 			ended, code := another(""), int32(0)

@@ -6,12 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestAClaimThatHasGrown is shown to a guest that runs, and stays where it is.
-func TestAClaimThatHasGrown(t *testing.T) {
+// The disk of a PVC that has grown is resized for a guest that runs and does not migrate.
+func TestResizesDiskOfGrownPVC(t *testing.T) {
 	claim := func(capacity, requests string) []contract.VolumeClaim {
 		return []contract.VolumeClaim{{Volume: "data", Claim: "c", UID: "u", Capacity: capacity, Requests: requests}}
 	}
@@ -29,7 +29,7 @@ func TestAClaimThatHasGrown(t *testing.T) {
 		"while it is paused": {before: claim("1Gi", "1Gi"), after: claim("2Gi", "2Gi"), want: true,
 			change: func(s *State) { s.Domain.State = contract.DomainPaused }},
 		"while it moves": {before: claim("1Gi", "1Gi"), after: claim("2Gi", "2Gi"),
-			change: func(s *State) { s.observeClaim(claimOf("x", contract.StageClaim), noon) }},
+			change: func(s *State) { s.observeReservation(claimOf("x", contract.StageClaim), noon) }},
 		"while it boots": {before: claim("1Gi", "1Gi"), after: claim("2Gi", "2Gi"),
 			change: func(s *State) { s.Phase = PhaseScheduled }},
 		"while it goes": {before: claim("1Gi", "1Gi"), after: claim("2Gi", "2Gi"),
@@ -37,9 +37,9 @@ func TestAClaimThatHasGrown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := movable()
-			s.Claims = c.before
-			s.observeClaims(contract.VMIObservation{UID: s.Object.UID, Phase: "Running", ClaimsVersion: "9",
-				Claims: c.after}, false)
+			s.PVCs = c.before
+			s.observePVCs(contract.VMIObservation{UID: s.Object.UID, Phase: "Running", ClaimsVersion: "9",
+				Claims: c.after}, &s.VMIObject, false)
 			if c.change != nil {
 				c.change(s)
 			}
@@ -52,8 +52,8 @@ func TestAClaimThatHasGrown(t *testing.T) {
 	}
 }
 
-// TestAGrowthThatIsRefusedIsShown until the guest sees it, or another launcher has it.
-func TestAGrowthThatIsRefusedIsShown(t *testing.T) {
+// A refused resize is shown until the guest sees the new size, or runs in another launcher.
+func TestShowsRefusedResize(t *testing.T) {
 	refused := temporal.NewNonRetryableApplicationError("enlarging the disk data: no", contract.RefusedFailed, nil)
 	shown := func(s *State) contract.Condition {
 		s.refresh(noon)
@@ -61,7 +61,7 @@ func TestAGrowthThatIsRefusedIsShown(t *testing.T) {
 		return c
 	}
 	s := movable()
-	require.NoError(t, s.resized("p", refused))
+	require.NoError(t, s.noteResize("p", s.Migration != nil, refused))
 	require.False(t, s.Grown, "it is not asked again")
 	c := shown(s)
 	require.Equal(t, "False", c.Status)
@@ -71,16 +71,16 @@ func TestAGrowthThatIsRefusedIsShown(t *testing.T) {
 	require.Empty(t, shown(s).Type, "its guest was started with what there is")
 	s.Pod.UID = "p"
 	require.NotEmpty(t, shown(s).Type)
-	require.NoError(t, s.resized("p", nil))
+	require.NoError(t, s.noteResize("p", s.Migration != nil, nil))
 	require.Empty(t, shown(s).Type, "it sees it")
 
-	s.observeClaim(claimOf("x", contract.StageClaim), noon)
-	require.Error(t, s.resized("p", refused))
+	s.observeReservation(claimOf("x", contract.StageClaim), noon)
+	require.Error(t, s.noteResize("p", s.Migration != nil, refused))
 	require.True(t, s.Grown, "it was about to move: it is asked again")
 }
 
-// TestWhatAGuestLacksIsShown while it runs, and not as the end of a guest.
-func TestWhatAGuestLacksIsShown(t *testing.T) {
+// A guest's problem is shown while it runs, and not as the reason of the guest's end.
+func TestShowsGuestProblemWhileRunning(t *testing.T) {
 	s := movable()
 	s.Domain.Problem = "the file system data cannot be used"
 	s.refresh(noon)

@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// orders are all orders of a list.
+// orders returns all permutations of a list.
 func orders[T any](list []T) [][]T {
 	if len(list) == 0 {
 		return [][]T{nil}
@@ -25,10 +25,10 @@ func orders[T any](list []T) [][]T {
 	return out
 }
 
-// uids are those of the pods that an entity has, the one in hand first and "" where there is none.
+// uids returns the UIDs of the entity's pods, that of the current one first ("" where there is none).
 func (s *State) uids() []string {
 	out := []string{""}
-	if s.podHeld() {
+	if s.hasPod() {
 		out[0] = s.Pod.UID
 	}
 	for _, l := range s.Others {
@@ -37,8 +37,8 @@ func (s *State) uids() []string {
 	return out
 }
 
-// TestWhichPodTheGuestRunsIn, where an entity has no memory: however it learns of the pods, and in any order.
-func TestWhichPodTheGuestRunsIn(t *testing.T) {
+// An entity without history chooses the current pod, from observations or a read, in any order.
+func TestChoosesCurrentPod(t *testing.T) {
 	pod := func(uid, node, migration string) contract.PodObservation {
 		return contract.PodObservation{UID: uid, Name: "launcher-" + uid, VMIUID: "i", ResourceVersion: "5",
 			Phase: "Running", NodeName: node, Migration: migration}
@@ -51,17 +51,17 @@ func TestWhichPodTheGuestRunsIn(t *testing.T) {
 		pods   pods
 		inHand string
 	}{
-		"one":                      {"n1", pods{first}, "a"},
-		"one, and it is elsewhere": {"n1", pods{elsewhere}, "a"},
-		"one, nobody knows where":  {"", pods{first}, "a"},
-		"before a move":            {"n1", pods{first, target}, "a"},
-		"a target without a node":  {"n1", pods{first, unplaced}, "a"},
-		"after a move":             {"n2", pods{first, target}, "b"},
-		"after a move, a is gone":  {"n2", pods{target}, "b"},
-		"before a second move":     {"n2", pods{first, target, next}, "b"},
-		"after a second move":      {"n3", pods{target, next}, "c"},
-		"a target, a is gone":      {"n1", pods{target}, ""},
-		"somebody else's second":   {"n1", pods{first, foreign}, "a"},
+		"one":                        {"n1", pods{first}, "a"},
+		"one, and it is elsewhere":   {"n1", pods{elsewhere}, "a"},
+		"one, status without node":   {"", pods{first}, "a"},
+		"before a move":              {"n1", pods{first, target}, "a"},
+		"a target without a node":    {"n1", pods{first, unplaced}, "a"},
+		"after a move":               {"n2", pods{first, target}, "b"},
+		"after a move, a is gone":    {"n2", pods{target}, "b"},
+		"before a second move":       {"n2", pods{first, target, next}, "b"},
+		"after a second move":        {"n3", pods{target, next}, "c"},
+		"a target, a is gone":        {"n1", pods{target}, ""},
+		"second of another instance": {"n1", pods{first, foreign}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vmi := contract.VMIObservation{UID: "i", ResourceVersion: "1", Phase: "Running", NodeName: c.node}
@@ -69,7 +69,7 @@ func TestWhichPodTheGuestRunsIn(t *testing.T) {
 				t.Helper()
 				s.refresh(noon)
 				if s.decide(noon).Action == actFindPod {
-					s.found(c.pods)
+					s.applyFoundPods(c.pods)
 				}
 				got := s.uids()
 				require.Equal(t, c.inHand, got[0])
@@ -90,9 +90,9 @@ func TestWhichPodTheGuestRunsIn(t *testing.T) {
 				after.observeVMI(vmi)
 				require.Contains(t, []string{"", c.inHand}, after.uids()[0])
 				found.observeVMI(vmi)
-				found.found(list)
+				found.applyFoundPods(list)
 				read.observePod(list[0])
-				read.read(contract.ReadVMIResult{VMI: &vmi, FindPodResult: contract.FoundPods(list...)})
+				read.applyRead(contract.ReadVMIResult{VMI: &vmi, FindPodResult: contract.FoundPods(list...)})
 				for _, s := range []*State{before, after, found, read} {
 					check(s)
 				}
@@ -101,8 +101,8 @@ func TestWhichPodTheGuestRunsIn(t *testing.T) {
 	}
 }
 
-// TestAMigrationsPodIsNotBootedIn: before its VMI is known to have moved, nothing is started in it.
-func TestAMigrationsPodIsNotBootedIn(t *testing.T) {
+// No guest is booted in the pod of a migration before the VMI is known to have moved.
+func TestDoesNotBootInMigrationPod(t *testing.T) {
 	s := &State{}
 	target := contract.PodObservation{UID: "b", VMIUID: "i", ResourceVersion: "5", Phase: "Running", NodeName: "n2",
 		Migration: "j", ComputeRunning: true}
@@ -110,15 +110,15 @@ func TestAMigrationsPodIsNotBootedIn(t *testing.T) {
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "1", Phase: "Running", NodeName: "n1"})
 	s.refresh(noon)
 	require.Equal(t, actFindPod, s.decide(noon).Action)
-	s.found([]contract.PodObservation{target})
+	s.applyFoundPods([]contract.PodObservation{target})
 	s.refresh(noon)
 	require.Equal(t, PhaseFailed, s.Phase, "its own pod has vanished")
 	require.NotEqual(t, actStartDomain, s.decide(noon).Action)
 	require.Equal(t, map[string]string{"b": "n2"}, s.status().ActivePods)
 }
 
-// TestAPodOfAnotherUIDIsNotItsOwn, whatever its name.
-func TestAPodOfAnotherUIDIsNotItsOwn(t *testing.T) {
+// A pod of another UID is ignored, whatever its name is.
+func TestIgnoresPodOfAnotherUID(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Running", NodeName: "n"},
 		contract.PodObservation{Phase: "Running", NodeName: "n"})
 	s.observePod(contract.PodObservation{UID: "q", Name: "launcher", VMIUID: "j", ResourceVersion: "9", NodeName: "n"})
@@ -127,7 +127,7 @@ func TestAPodOfAnotherUIDIsNotItsOwn(t *testing.T) {
 	require.Nil(t, s.Domain)
 }
 
-// both is a running VMI with a second pod.
+// both returns a running VMI with a second pod.
 func both() *State {
 	s := seen(contract.VMIObservation{Phase: "Running", NodeName: "n"},
 		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, Unpaused: "True"})
@@ -138,8 +138,9 @@ func both() *State {
 	return s
 }
 
-// TestTwoPodsOfWhichOneEnds: each is deleted and released by itself, and the VMI stays until both are gone.
-func TestTwoPodsOfWhichOneEnds(t *testing.T) {
+// TestDeletesTwoPodsIndependently: each pod's finalizer is removed by itself, and the VMI stays until both pods are
+// gone.
+func TestDeletesTwoPodsIndependently(t *testing.T) {
 	for _, first := range []string{"p", "q"} {
 		t.Run(first+" ends first", func(t *testing.T) {
 			s := both()
@@ -168,11 +169,11 @@ func TestTwoPodsOfWhichOneEnds(t *testing.T) {
 				s.launcher(uid).FinalizerRemoved = true
 				s.observePod(contract.PodObservation{UID: uid, VMIUID: "i", Gone: true})
 				s.observePod(ended) // late
-				require.Len(t, s.known(), 1-i, "nobody need look for what was seen to its end")
+				require.Len(t, s.knownPods(""), 1-i, "a pod whose end was seen needs no search")
 				if i == 0 {
 					step(entity.ActNone, "")
 					require.Equal(t, 1, len(s.status().ActivePods))
-					require.ElementsMatch(t, []string{uid, "z"}, s.leftPods(s.status()))
+					require.ElementsMatch(t, []string{uid, "z"}, s.vanishedPods(s.status()))
 				}
 			}
 			step(actRemoveFinalizers, "")
@@ -180,8 +181,8 @@ func TestTwoPodsOfWhichOneEnds(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAnotherPodIsNotTheGuests: it is released, and the guest goes on.
-func TestTheEndOfAnotherPodIsNotTheGuests(t *testing.T) {
+// TestOtherPodEndDoesNotEndGuest: that pod's finalizer is removed.
+func TestOtherPodEndDoesNotEndGuest(t *testing.T) {
 	s := both()
 	ended := *s.launcher("q").Pod
 	ended.Phase, ended.ResourceVersion = "Failed", "10"
@@ -193,8 +194,8 @@ func TestTheEndOfAnotherPodIsNotTheGuests(t *testing.T) {
 	require.Equal(t, PhaseRunning, s.Phase)
 }
 
-// TestTheNodeOfAnotherPodIsFenced by itself: that pod is removed by force, and the guest goes on.
-func TestTheNodeOfAnotherPodIsFenced(t *testing.T) {
+// TestFencesNodeOfOtherPod: that pod is force-deleted, and the guest continues.
+func TestFencesNodeOfOtherPod(t *testing.T) {
 	s := both()
 	later := noon.Add(time.Hour)
 	down := contract.NodeState{PodUID: "q", Name: "m", UID: "m1", ResourceVersion: "20", Since: noon}
@@ -207,7 +208,7 @@ func TestTheNodeOfAnotherPodIsFenced(t *testing.T) {
 	require.Equal(t, actForceDeletePod, d.Action)
 	require.Equal(t, "q", d.Object)
 	require.Equal(t, PhaseRunning, s.Phase)
-	_, err := s.fenceable()
+	_, err := s.findFenceable()
 	require.Error(t, err, "it counts as off already")
 
 	s.unfence("q", &contract.NodeState{PodUID: "q", Name: "m", UID: "m1", ResourceVersion: "22", Ready: true})
@@ -220,39 +221,110 @@ func TestTheNodeOfAnotherPodIsFenced(t *testing.T) {
 	require.Equal(t, "q", s.decide(later).Object)
 }
 
-// TestARefusalNamesAPodThatWasNotKnown: it is waited for, and the one in hand stays so.
-func TestARefusalNamesAPodThatWasNotKnown(t *testing.T) {
+// TestAddsUnknownPodFromRefusal: the entity waits for its end, and the current pod stays the current one.
+func TestAddsUnknownPodFromRefusal(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Running", NodeName: "n"},
 		contract.PodObservation{Phase: "Running", NodeName: "n"})
 	s.observePod(contract.PodObservation{UID: "p", Gone: true})
 	x := contract.PodObservation{UID: "x", Name: "x", VMIUID: "i", ResourceVersion: "7", NodeName: "m"}
-	require.NoError(t, s.correctPod(&x, "it has not ended"))
+	require.NoError(t, s.adoptReadPod(&x, "it has not ended"))
 	require.Equal(t, []string{"", "x"}, s.uids())
-	require.Equal(t, []contract.Object{{Name: "launcher", UID: "p"}, {Name: "x", UID: "x"}}, s.known())
-	require.Error(t, s.correctPod(&x, "it has not ended"), "which is known")
+	require.Equal(t, []contract.Object{{Name: "launcher", UID: "p"}, {Name: "x", UID: "x"}}, s.knownPods(""))
+	require.Error(t, s.adoptReadPod(&x, "it has not ended"), "which is known")
 }
 
-// TestWhatIsHeardBeforeThePodIsKept: its node is lost, and nobody says so again.
-func TestWhatIsHeardBeforeThePodIsKept(t *testing.T) {
+// TestKeepsNodeObservedBeforePod: the node is lost, and no later observation says so.
+func TestKeepsNodeObservedBeforePod(t *testing.T) {
 	s := &State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "1"})
 	lost := contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: "4", Since: noon}
 	s.observeNode(lost)
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "5", Phase: "Running", NodeName: "n"})
 	require.Equal(t, &lost, s.node())
-	s.read(contract.ReadVMIResult{VMI: s.VMI, FindPodResult: contract.FoundPods(*s.Pod)})
+	s.applyRead(contract.ReadVMIResult{VMI: s.VMI, FindPodResult: contract.FoundPods(*s.Pod)})
 	require.Equal(t, &lost, s.node())
 }
 
-// TestAnInstanceThatHasBegunIsNotMadeAPod: the refusal says in which phase it is, even where nothing else is new.
-func TestAnInstanceThatHasBegunIsNotMadeAPod(t *testing.T) {
+// TestRefusedCreatePodCorrectsPhase: the refusal has the phase of the VMI, even where nothing else is new.
+func TestRefusedCreatePodCorrectsPhase(t *testing.T) {
 	s := &State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "1"})
 	s.refresh(noon)
 	now := contract.VMIObservation{UID: "i", ResourceVersion: "2", Phase: "Running", NodeName: "n"}
 	s.observeVMI(now)
 	require.Equal(t, actCreatePod, s.decide(noon).Action)
-	require.NoError(t, s.correct(&now, "never booted again"))
+	require.NoError(t, s.adoptRead(&now, "never booted again"))
 	require.Equal(t, actFindPod, s.decide(noon).Action)
-	require.Error(t, s.correct(&now, "never booted again"), "which is known by now")
+	require.Error(t, s.adoptRead(&now, "never booted again"), "which is known by now")
+}
+
+// TestChooseCurrent: which of several pods the guest runs in, by the node in the VMI's status.
+func TestChooseCurrent(t *testing.T) {
+	pod := func(uid, node, migration string) Launcher {
+		return Launcher{Pod: &contract.PodObservation{UID: uid, NodeName: node, Migration: migration}}
+	}
+	gone := Launcher{Pod: &contract.PodObservation{UID: "gone", NodeName: "n1", Gone: true}}
+	for name, c := range map[string]struct {
+		known []Launcher
+		node  string
+		all   bool
+		want  string // "": none
+	}{
+		"no pod":             {},
+		"none in the status": {known: []Launcher{pod("a", "n1", "")}, want: "a"},
+		"on its node": {known: []Launcher{pod("a", "n2", ""), pod("b", "n1", "m")}, node: "n1",
+			want: "b"},
+		"gone from its node":          {known: []Launcher{gone}, node: "n1"},
+		"elsewhere, others may exist": {known: []Launcher{pod("a", "n2", "")}, node: "n1"},
+		"elsewhere, no other exists": {known: []Launcher{pod("a", "n2", "")}, node: "n1", all: true,
+			want: "a"},
+		"a target elsewhere, no other exists": {known: []Launcher{pod("a", "n2", "m")}, node: "n1", all: true},
+		"a target, and the source is on no node": {known: []Launcher{pod("a", "n2", "m"), pod("b", "", "")}, node: "n1",
+			all: true, want: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ls := Launchers{Others: c.known}
+			ls.chooseCurrent(c.node, c.all)
+			if c.want == "" {
+				require.Nil(t, ls.Pod)
+				return
+			}
+			require.NotNil(t, ls.Pod)
+			require.Equal(t, c.want, ls.Pod.UID)
+			require.Len(t, ls.launchers(), len(c.known), "no pod is lost")
+		})
+	}
+}
+
+// TestTargetOfMigration: the pod that the guest may have moved to is alive, and the migration has made it.
+func TestTargetOfMigration(t *testing.T) {
+	alive := Launcher{Pod: &contract.PodObservation{UID: "q", Migration: "m"}}
+	ended := Launcher{Pod: &contract.PodObservation{UID: "q", Migration: "m", Phase: "Failed"}}
+	for name, c := range map[string]struct {
+		other     Launcher
+		migration string
+		want      bool
+		live      bool
+	}{
+		"its own":         {alive, "m", true, true},
+		"another's":       {alive, "x", false, false},
+		"any migration's": {alive, "", true, false},
+		"made by none":    {Launcher{Pod: &contract.PodObservation{UID: "q"}}, "", false, true},
+		"ended":           {ended, "m", false, false},
+		"off in a pod that is there": {Launcher{Pod: alive.Pod, Domain: &contract.DomainObservation{PodUID: "q",
+			State: contract.DomainShutoff}}, "m", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ls := Launchers{Launcher: Launcher{Pod: &contract.PodObservation{UID: "p"}}, Others: []Launcher{c.other}}
+			require.Equal(t, c.want, ls.target(c.migration) != nil)
+			require.Equal(t, c.live, ls.hasLivePodOf(c.migration) && ls.launcher("q").Pod.Migration == c.migration)
+			require.Equal(t, c.other.Pod.Migration == c.migration || c.migration == "", ls.hasPodOf(c.migration))
+			if c.want && c.migration != "" {
+				changed, known := ls.makeCurrent(c.migration)
+				require.True(t, changed && known)
+				require.Equal(t, "q", ls.Pod.UID)
+				require.Equal(t, "p", ls.Others[0].Pod.UID, "the source's pod stays known")
+			}
+		})
+	}
 }

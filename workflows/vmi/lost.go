@@ -5,24 +5,25 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// lostAfter is how long a node is not ready until its VMIs say so. What Kubernetes itself waits for a node's heartbeat
-// comes before that.
+// lostAfter is how long a node is not ready until its VMIs show that. Kubernetes' own wait for a node's heartbeat comes
+// before it.
 const lostAfter = 30 * time.Second
 
-// goneAfter is how long the end of a pod is waited for whose Node object was deleted while the node was well: its
-// kubelet may still be there and ends the pod in a moment.
+// goneAfter is how long the entity waits for the end of a pod whose Node object was deleted while the node was ready:
+// the kubelet may still run and end the pod within a moment.
 const goneAfter = time.Minute
 
-// killTime is what such a kubelet may take to end a pod that was deleted without grace, until the guest counts as off.
+// killTime is how long such a kubelet may take to end a pod that was deleted without grace period. After that the guest
+// counts as off.
 const killTime = 30 * time.Second
 
-// Fencing says why a pod's node counts as off although no kubelet has said so. It counts once the pod has been
-// force-deleted.
+// Fencing is the proof that a pod's node is off although its kubelet did not report the pod's end. It counts once the
+// pod has been force-deleted.
 type Fencing struct {
 	PodUID string           `json:"podUID"`
 	By     contract.FenceBy `json:"by,omitempty"`
@@ -30,15 +31,15 @@ type Fencing struct {
 	At     time.Time        `json:"at"`
 }
 
-// TaintSeen is at which newest versions of a pod's Node the taint out-of-service was seen while the node was ready, and
-// was seen not to be there. A maximum of each, so that it does not depend on the order in which they are told.
+// TaintSeen has the newest versions of a pod's Node at which the taint out-of-service was observed while the node was
+// ready, and at which it was absent. Each is a maximum, so the result does not depend on the order of the observations.
 type TaintSeen struct {
 	PodUID  string `json:"podUID,omitempty"`
 	Ready   string `json:"ready,omitempty"`
 	Without string `json:"without,omitempty"`
 }
 
-// observeTaint folds what a version of the Node says of the taint, even an old version.
+// observeTaint folds in the taint of one version of the Node, even of an old version.
 func (l *Launcher) observeTaint(o contract.NodeState) {
 	if o.Gone || o.ResourceVersion == "" || l.Pod != nil && l.Pod.UID != o.PodUID {
 		return
@@ -58,26 +59,26 @@ func (l *Launcher) observeTaint(o contract.NodeState) {
 	}
 }
 
-// forgotten says that the taint is older than the outage: it was there while the node was ready, and has not been taken
-// off since.
-func (l *Launcher) forgotten() bool {
+// isTaintOutdated reports whether the taint is older than the outage: it was there while the node was ready, and has
+// not been removed since.
+func (l *Launcher) isTaintOutdated() bool {
 	t := l.Taint
 	return l.Pod != nil && t.PodUID == l.Pod.UID && t.Ready != "" &&
 		(t.Without == "" || entity.Newer(t.Ready, t.Without))
 }
 
-// outOfService says that an administrator calls the node off, and means this outage: one that has lasted for long
-// enough not to be a kubelet that was started again, with a taint that was not left over from an earlier one.
-func (l *Launcher) outOfService(now time.Time) bool {
+// isOutOfService reports whether an administrator has marked the node as out of service in this outage. The outage must
+// have lasted longer than a restart of the kubelet, and the taint must not be left over from an earlier one.
+func (l *Launcher) isOutOfService(now time.Time) bool {
 	n := l.node()
-	return !n.Gone && n.OutOfService && l.lost(now) && !l.forgotten()
+	return !n.Gone && n.OutOfService && l.isNodeLost(now) && !l.isTaintOutdated()
 }
 
-// observeNode folds what crdwatch saw of the node that the pod is on.
+// observeNode folds in an observation of the pod's node.
 func (l *Launcher) observeNode(o contract.NodeState) {
 	old := l.Node
 	if old != nil && old.PodUID == o.PodUID && o.Epoch > old.Epoch && !o.Gone {
-		// Versions may have run backwards: what is said in a newer epoch counts.
+		// etcd may have been restored: an observation of a newer epoch counts whatever its version.
 		l.Taint = TaintSeen{}
 		l.observeTaint(o)
 		l.Node, l.NodeGoneAt = &o, time.Time{}
@@ -106,7 +107,7 @@ func (l *Launcher) observeNode(o contract.NodeState) {
 	l.Node, l.NodeGoneAt = &o, time.Time{}
 }
 
-// node is what is known of the node of the pod in hand, or nil: it is ready as far as anybody said.
+// node returns the state of the pod's node, or nil if none was observed; the node then counts as ready.
 func (l *Launcher) node() *contract.NodeState {
 	if l.Node == nil || l.Pod == nil || l.Node.PodUID != l.Pod.UID {
 		return nil
@@ -114,13 +115,13 @@ func (l *Launcher) node() *contract.NodeState {
 	return l.Node
 }
 
-// away says that the node does not answer (or is gone) while nothing proves that the pod has ended.
-func (l *Launcher) away() bool {
+// isNodeUnreachable reports whether the node is not ready or gone while nothing proves that the pod has ended.
+func (l *Launcher) isNodeUnreachable() bool {
 	n := l.node()
-	return n != nil && (n.Gone || !n.Ready) && l.podHeld() && !l.podEnded()
+	return n != nil && (n.Gone || !n.Ready) && l.hasPod() && !l.hasPodEnded()
 }
 
-// lostAt is when the VMI says that its node is lost.
+// lostAt returns when the VMI shows that its node is lost.
 func (l *Launcher) lostAt() time.Time {
 	n := l.node()
 	if n.Gone {
@@ -129,10 +130,12 @@ func (l *Launcher) lostAt() time.Time {
 	return n.Since.Add(lostAfter)
 }
 
-func (l *Launcher) lost(now time.Time) bool { return l.away() && !now.Before(l.lostAt()) }
+func (l *Launcher) isNodeLost(now time.Time) bool {
+	return l.isNodeUnreachable() && !now.Before(l.lostAt())
+}
 
-// refreshNode decides whether the node counts as off: it is called out of service, or is truly gone. (A person may say
-// so, too.)
+// refreshNode decides whether the node counts as off: it is out of service, or its Node object is gone. A person may
+// also confirm it: see confirmFence.
 func (l *Launcher) refreshNode(now time.Time) {
 	n := l.node()
 	if n == nil {
@@ -141,44 +144,44 @@ func (l *Launcher) refreshNode(now time.Time) {
 	if n.Gone && l.NodeGoneAt.IsZero() {
 		l.NodeGoneAt = now
 	}
-	if l.fenced() && !l.ForceDeletedAt.IsZero() && !now.Before(l.ForceDeletedAt.Add(killTime)) {
+	if l.isFenced() && !l.ForceDeletedAt.IsZero() && !now.Before(l.ForceDeletedAt.Add(killTime)) {
 		l.PodForceDeleted = true
 	}
-	if n.Ready && !n.Gone && l.fenced() && !l.PodForceDeleted {
-		// What called it off was another outage than the next one.
+	if n.Ready && !n.Gone && l.isFenced() && !l.PodForceDeleted {
+		// The proof was about this outage, not about the next one.
 		l.Fenced, l.ForceDeletedAt = nil, time.Time{}
 	}
-	if !l.away() || l.fenced() {
+	if !l.isNodeUnreachable() || l.isFenced() {
 		return
 	}
 	switch {
 	case n.Gone && !now.Before(l.goneAt()):
-		l.declareOff(now, contract.FencedByEnd, "node "+n.Name+" exists no more")
-	case l.outOfService(now):
+		l.declareOff(now, contract.FencedByEnd, "node "+n.Name+" no longer exists")
+	case l.isOutOfService(now):
 		l.declareOff(now, contract.FencedByTaint,
-			"node "+n.Name+" is not ready, and an administrator has called it out of service")
+			"node "+n.Name+" is not ready, and an administrator has marked it as out of service")
 	}
 }
 
-// goneAt is when the pod of a Node object that was deleted is force-deleted.
+// goneAt returns when the pod of a deleted Node object is force-deleted.
 func (l *Launcher) goneAt() time.Time {
-	if l.goneWhileWell() {
+	if l.wasDeletedWhileReady() {
 		return l.NodeGoneAt.Add(goneAfter)
 	}
 	return l.NodeGoneAt
 }
 
-// goneWhileWell says that the Node object was deleted while the node was well: its kubelet may still be there, and
-// nobody but the deletion of the pod tells it.
-func (l *Launcher) goneWhileWell() bool {
+// wasDeletedWhileReady reports whether the Node object was deleted while the node was ready. Its kubelet may still run,
+// and only the deletion of the pod makes it end the guest.
+func (l *Launcher) wasDeletedWhileReady() bool {
 	n := l.node()
 	return n != nil && n.Gone && (n.Ready || n.Since.IsZero())
 }
 
-// forceDeleted takes in that the pod was deleted without grace.
+// forceDeleted records that the pod was deleted without grace period.
 func (l *Launcher) forceDeleted(now time.Time) {
 	l.PodDeleted = true
-	if l.goneWhileWell() {
+	if l.wasDeletedWhileReady() {
 		l.ForceDeletedAt = now
 		return
 	}
@@ -189,15 +192,15 @@ func (l *Launcher) declareOff(now time.Time, by contract.FenceBy, why string) {
 	l.Fenced = &Fencing{PodUID: l.Pod.UID, By: by, Why: why, At: now}
 }
 
-// unfence takes in that nothing says any more that the node of a pod is off: its guest may run, whatever was confirmed
-// before. What has been written of its end stays: then its pod was force-deleted, and the kubelet ends it.
+// unfence records that nothing proves any more that the pod's node is off: its guest may run, whatever was confirmed
+// before. A failure that is already in the status stays: then the pod was force-deleted, and the kubelet ends it.
 func (l *Launcher) unfence(n *contract.NodeState) {
 	l.observeTaint(*n)
 	l.Fenced, l.NodeGoneAt, l.Node = nil, time.Time{}, n
-	l.PodForceDeleted, l.ForceDeletedAt = false, time.Time{} // in another outage somebody has to look at the node anew
+	l.PodForceDeleted, l.ForceDeletedAt = false, time.Time{} // the next outage needs a new proof
 }
 
-// unfence does so for one of the VMI's pods. The VMI has not failed with it.
+// unfence does the same for one of the VMI's pods, and takes back the VMI's failure if that pod is the current one.
 func (s *State) unfence(pod string, n *contract.NodeState) {
 	l := s.launcher(pod)
 	if l == nil {
@@ -209,61 +212,35 @@ func (s *State) unfence(pod string, n *contract.NodeState) {
 	}
 }
 
-// fence is what calls the pod's node off, as activities check it.
+// fence returns the proof that the pod's node is off, which activities check again.
 func (l *Launcher) fence() contract.Fence {
-	if !l.fenced() {
+	if !l.isFenced() {
 		return contract.Fence{}
 	}
 	return contract.Fence{Node: l.nodeName(), By: l.Fenced.By}
 }
 
-// fenced says that somebody has called the pod's node off.
-func (l *Launcher) fenced() bool {
+// isFenced reports whether there is a proof that the pod's node is off.
+func (l *Launcher) isFenced() bool {
 	return l.Fenced != nil && l.Pod != nil && l.Fenced.PodUID == l.Pod.UID
 }
 
-// off says that the pod's guest is known not to run any more, whatever the pod says: the activity that force-deletes it
-// has looked at the node.
-func (l *Launcher) off() bool { return l.fenced() && l.PodForceDeleted }
+// isGuestOff reports whether the pod's guest certainly no longer runs, whatever the pod's status is: the activity that
+// force-deleted the pod has checked the node.
+func (l *Launcher) isGuestOff() bool { return l.isFenced() && l.PodForceDeleted }
 
-// fenceable refuses a confirmation where there is nothing to be confirmed.
-func (l *Launcher) fenceable() error {
+// checkFenceable returns an error if there is nothing to confirm.
+func (l *Launcher) checkFenceable() error {
 	n := l.node()
 	switch {
-	case !l.podHeld() || l.podEnded():
-		return errors.New("it has no pod whose end is not known")
-	case l.fenced():
+	case !l.hasPod() || l.hasPodEnded():
+		return errors.New("it has no pod whose end is unknown")
+	case l.isFenced():
 		return errors.New("its node counts as off already: " + l.Fenced.Why)
 	case n == nil || n.Ready && !n.Gone:
-		return fmt.Errorf("node %s is ready: only what no node reports on can be confirmed to be off", l.nodeName())
+		return fmt.Errorf("node %s is ready: only a node that is not ready can be confirmed to be off", l.nodeName())
 	}
 	return nil
-}
-
-// fenceable is the pod whose node a person may confirm to be off: the one in hand, or else another one.
-func (s *State) fenceable() (*Launcher, error) {
-	err := s.Launcher.fenceable()
-	for _, l := range s.launchers() {
-		if l.fenceable() == nil {
-			return l, nil
-		}
-	}
-	return nil, err
-}
-
-// confirmFence takes a person's word that the node is off.
-func (s *State) confirmFence(now time.Time, r contract.ControlRequest) (string, error) {
-	l, err := s.fenceable()
-	if err != nil {
-		return "", err
-	}
-	name := l.nodeName()
-	l.declareOff(now, contract.FencedByPerson,
-		fmt.Sprintf("%s (as claimed) confirmed that node %s is off", r.Actor, name))
-	if l != &s.Launcher {
-		return "Node " + name + " counts as off: pod " + l.Pod.Name + " is removed.", nil
-	}
-	return "Node " + name + " counts as off: the instance fails, and its pod is removed.", nil
 }
 
 func (l *Launcher) nodeName() string {
@@ -277,25 +254,24 @@ func (l *Launcher) nodeName() string {
 	}
 }
 
-// lostMessage says since when, and what can be done.
+// lostMessage returns since when the node is lost, and what to do.
 func (l *Launcher) lostMessage() string {
 	n := l.node()
 	what := fmt.Sprintf("node %s has not been ready since %s", n.Name, n.Since.UTC().Format(time.RFC3339))
 	if n.Gone {
-		what = "node " + n.Name + " exists no more, and nothing has said that the pod ended"
+		what = "node " + n.Name + " no longer exists, and the end of its pod was not reported"
 	}
-	if !n.Gone && n.OutOfService && l.forgotten() {
-		what += ", and its taint out-of-service is older than that (it was there while the node was ready: take it " +
-			"off, and set it again)"
+	if !n.Gone && n.OutOfService && l.isTaintOutdated() {
+		what += ", and its out-of-service taint is older than the outage (remove the taint and set it again)"
 	}
-	return what + ": the guest may still run there, so it is not started elsewhere. It goes on as it is if the node " +
-		"comes back. If the node is " +
-		"off for good, taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, delete the Node, or confirm it with the control fence-confirmed"
+	return what + ": the guest may still run there, so it is not started elsewhere. It continues if the node comes " +
+		"back. If the node is off for good, taint it node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, " +
+		"delete the Node, or confirm it with the control fence-confirmed"
 }
 
-// refreshLost keeps the mark that a lost node leaves on its VMIs.
+// refreshLost keeps the condition NodeLost up to date.
 func (s *State) refreshLost(now time.Time) {
-	if s.lost(now) {
+	if s.isNodeLost(now) {
 		c := contract.Condition{Type: contract.ConditionNodeLost, Status: "True",
 			Reason: contract.ReasonNodeUnresponsive, Message: s.lostMessage()}
 		if old, ok := conditions.Get(s.Conditions, c.Type); ok && old.Message != c.Message {
@@ -304,8 +280,8 @@ func (s *State) refreshLost(now time.Time) {
 		s.Conditions = conditions.Set(s.Conditions, c, now.Truncate(time.Second))
 		return
 	}
-	if s.node() == nil && s.podHeld() && !s.podEnded() {
-		return // a mark from before this workflow stays until somebody says how the node is
+	if s.node() == nil && s.hasPod() && !s.hasPodEnded() {
+		return // a condition from before this workflow stays until the node is observed
 	}
 	s.Conditions = conditions.Remove(s.Conditions, contract.ConditionNodeLost)
 	if n := s.node(); n != nil && n.Ready && !n.Gone {

@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/cluster"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
-// node makes the VMI's node ready since now, but for what is changed.
+// node makes the VMI's node ready since now, except for what change sets.
 func (w *world) node(change func(*contract.NodeState)) {
 	s := contract.NodeState{Ready: true, Since: w.env.Now().Truncate(time.Second)}
 	change(&s)
@@ -24,7 +24,7 @@ func (w *world) node(change func(*contract.NodeState)) {
 
 func unready(o *contract.NodeState) { o.Ready = false }
 
-// bootAndLose boots, and has the node go silent ten seconds later.
+// bootAndLose boots the guest, and has the node stop to report ten seconds later.
 func (w *world) bootAndLose() {
 	w.boot()
 	w.at(10*time.Second, func() { w.node(unready) })
@@ -53,7 +53,7 @@ func (w *world) endsAsFenced(t *testing.T, at time.Duration, why string) {
 	require.Equal(t, 1, w.DomainsStarted)
 }
 
-func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
+func TestLostNodeIsShownAndGuestNotRestarted(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
 	var late contract.NodeState
@@ -66,7 +66,7 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 		require.Equal(t, contract.ReasonNodeUnresponsive, c.Reason)
 		require.Contains(t, c.Message, "out-of-service")
 		require.Contains(t, c.Message, "fence-confirmed")
-		require.Equal(t, "Running", w.VMIStatus.Phase, "nothing says that its guest is off")
+		require.Equal(t, "Running", w.VMIStatus.Phase, "nothing proves that its guest is off")
 		require.NotNil(t, w.Pod())
 		require.NotEmpty(t, w.Pod().Finalizers)
 		warned := 0
@@ -80,7 +80,7 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 		late = w.Node()
 		w.node(func(*contract.NodeState) {})
 	})
-	// Back: the same guest goes on.
+	// The node comes back: the same guest continues.
 	w.at(time.Hour+time.Second, func() {
 		require.Empty(t, w.condition(contract.ConditionNodeLost).Type)
 		require.Equal(t, "Running", w.VMIStatus.Phase)
@@ -97,9 +97,8 @@ func TestLostNodeShowsAndNothingIsRestarted(t *testing.T) {
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 }
 
-// TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant: a taint that was there while the node was ready was forgotten
-// after an earlier one.
-func TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant(t *testing.T) {
+// TestIgnoresOutOfServiceTaintOfEarlierOutage: the taint was there while the node was ready.
+func TestIgnoresOutOfServiceTaintOfEarlierOutage(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(10*time.Second, func() { w.node(func(o *contract.NodeState) { o.OutOfService = true }) })
@@ -109,7 +108,7 @@ func TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant(t *testing.T) {
 	})
 	w.at(10*time.Minute, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
-		require.Contains(t, w.condition(contract.ConditionNodeLost).Message, "take it off, and set it again")
+		require.Contains(t, w.condition(contract.ConditionNodeLost).Message, "remove the taint and set it again")
 		w.node(func(o *contract.NodeState) { o.Ready, o.Since = false, o.Since.Add(-9*time.Minute) })
 	})
 	w.at(11*time.Minute, func() {
@@ -120,8 +119,8 @@ func TestOutOfServiceFailsTheVMIOnlyInTheOutageThatIsMeant(t *testing.T) {
 	w.endsAsFenced(t, 11*time.Minute+time.Second, "out of service")
 }
 
-// TestOutOfServiceCountsOnceTheNodeIsLost: a kubelet that is started again is not ready for a moment.
-func TestOutOfServiceCountsOnceTheNodeIsLost(t *testing.T) {
+// TestOutOfServiceCountsOnceNodeIsLost: a restarted kubelet is not ready for a moment.
+func TestOutOfServiceCountsOnceNodeIsLost(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(10*time.Second, func() { w.node(func(o *contract.NodeState) { o.OutOfService, o.Ready = true, false }) })
@@ -129,16 +128,16 @@ func TestOutOfServiceCountsOnceTheNodeIsLost(t *testing.T) {
 	w.endsAsFenced(t, 45*time.Second, "out of service")
 }
 
-func TestALostNodeThatIsDeleted(t *testing.T) {
+func TestLostNodeIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
 	w.at(time.Minute, func() { w.node(func(o *contract.NodeState) { o.Gone, o.Ready = true, false }) })
-	w.endsAsFenced(t, time.Minute+time.Second, "exists no more")
+	w.endsAsFenced(t, time.Minute+time.Second, "no longer exists")
 }
 
-// TestANodeThatIsDeletedWhileItIsWell: its kubelet may be there yet, and gets a minute to end the pod and say so, and
-// from the pod's deletion, which may be the first that it hears, half a minute more.
-func TestANodeThatIsDeletedWhileItIsWell(t *testing.T) {
+// TestReadyNodeIsDeleted: the kubelet may still run. It has a minute to end the pod and report that. From the pod's
+// deletion, which may be the first that the kubelet observes, it has half a minute more.
+func TestReadyNodeIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(10*time.Second, func() {
@@ -149,10 +148,10 @@ func TestANodeThatIsDeletedWhileItIsWell(t *testing.T) {
 		require.NotNil(t, w.Pod().DeletionTimestamp)
 		require.Equal(t, "Running", w.VMIStatus.Phase)
 	})
-	w.endsAsFenced(t, 110*time.Second, "exists no more")
+	w.endsAsFenced(t, 110*time.Second, "no longer exists")
 }
 
-func TestAPersonConfirmsThatTheNodeIsOff(t *testing.T) {
+func TestFenceConfirmed(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	ask := contract.ControlRequest{Actor: "alice", Reason: "pulled the plug"}
@@ -160,16 +159,16 @@ func TestAPersonConfirmsThatTheNodeIsOff(t *testing.T) {
 	w.at(20*time.Second, func() {
 		require.Equal(t, "Running", w.VMIStatus.Phase)
 		require.Contains(t, w.condition(contract.ConditionControlRefused).Message, "is ready",
-			"nobody confirms that a node is off which answers")
+			"a node that answers cannot be confirmed to be off")
 		w.node(unready)
 	})
 	w.at(time.Minute, func() { w.env.SignalWorkflow(contract.ControlFenceConfirmed, ask) })
 	w.endsAsFenced(t, time.Minute+time.Second, "alice (as claimed) confirmed")
 }
 
-// TestForcedDeletionOfThePodIsNoProof: kubectl delete pod --force leaves our finalizer, and the pod garbage collector's
-// word counts no more.
-func TestForcedDeletionOfThePodIsNoProof(t *testing.T) {
+// TestForcedPodDeletionIsNoProof: kubectl delete pod --force leaves the finalizer, and a pod phase that the pod garbage
+// collector wrote does not count.
+func TestForcedPodDeletionIsNoProof(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
 	w.at(time.Minute, w.ForceDeletePod)
@@ -186,7 +185,7 @@ func TestForcedDeletionOfThePodIsNoProof(t *testing.T) {
 		require.NotEmpty(t, w.Pod().Finalizers)
 		require.Equal(t, "True", w.condition(contract.ConditionNodeLost).Status)
 		require.Equal(t, "FailedDelete", w.condition("Synchronized").Reason, "what is waited for must show")
-		// Back: the kubelet ends the pod, as it was told to, and says so.
+		// The node comes back: the kubelet ends the deleted pod and reports that.
 		w.node(func(*contract.NodeState) {})
 		w.EndPod(contract.ReasonShutdown, true, 0)
 	})
@@ -199,8 +198,8 @@ func TestForcedDeletionOfThePodIsNoProof(t *testing.T) {
 	require.Equal(t, 1, w.DomainsStarted)
 }
 
-// TestDeletedOnALostNode waits for as long as it takes, and shows why.
-func TestDeletedOnALostNode(t *testing.T) {
+// The deletion of an instance on a lost node waits without limit, and shows why.
+func TestDeletedOnLostNode(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
 	w.at(time.Minute, w.DeleteVMI)
@@ -217,8 +216,8 @@ func TestDeletedOnALostNode(t *testing.T) {
 	require.Equal(t, contract.ReasonNodeUnresponsive, w.VMIStatus.Reason)
 }
 
-// TestAQuickDeletionWritesOnce: between the deletion and the patch that releases the VMI nothing is written.
-func TestAQuickDeletionWritesOnce(t *testing.T) {
+// TestQuickDeletionWritesOnce: nothing is written between the deletion and the patch that removes the finalizers.
+func TestQuickDeletionWritesOnce(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	calls := 0
@@ -247,8 +246,8 @@ func TestAQuickDeletionWritesOnce(t *testing.T) {
 		contract.ActivityPatchVMI}, own)
 }
 
-// TestASlowDeletionShows: what takes long must show.
-func TestASlowDeletionShows(t *testing.T) {
+// TestSlowDeletionIsShown: a slow deletion writes the status.
+func TestSlowDeletionIsShown(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(10*time.Second, w.DeleteVMI)
@@ -261,9 +260,9 @@ func TestASlowDeletionShows(t *testing.T) {
 	require.Equal(t, "Failed", w.VMIStatus.Phase)
 }
 
-// TestAdoptedOnADeadNode: Temporal's database and the node are lost. What only the node's worker knows stays as it was
-// written.
-func TestAdoptedOnADeadNode(t *testing.T) {
+// TestAdoptsInstanceOnLostNode: Temporal's database and the node are lost. The status keeps what only the node worker
+// knows.
+func TestAdoptsInstanceOnLostNode(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
 		if a == contract.ActivityStartDomain {
@@ -300,9 +299,9 @@ func TestAdoptedOnADeadNode(t *testing.T) {
 	require.Zero(t, w.DomainsStarted)
 }
 
-// TestAFenceIsPublishedOnceThePodIsForceDeleted: until then nobody has looked whether the node is off, and a node that
-// comes back keeps its guest.
-func TestAFenceIsPublishedOnceThePodIsForceDeleted(t *testing.T) {
+// TestPublishesFenceAfterForceDeletion: before that no activity has checked that the node is off, and a node that comes
+// back keeps its guest.
+func TestPublishesFenceAfterForceDeletion(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
 	away := true
@@ -328,8 +327,8 @@ func TestAFenceIsPublishedOnceThePodIsForceDeleted(t *testing.T) {
 	w.endsAsFenced(t, 10*time.Minute, "alice (as claimed) confirmed")
 }
 
-// TestANodeThatIsWellWhenItsPodIsToBeForceDeleted goes on with its guest.
-func TestANodeThatIsWellWhenItsPodIsToBeForceDeleted(t *testing.T) {
+// TestKeepsGuestWhenNodeReturnsBeforeForceDeletion: the guest continues.
+func TestKeepsGuestWhenNodeReturnsBeforeForceDeletion(t *testing.T) {
 	w := newWorld(t)
 	w.bootAndLose()
 	failures := 0

@@ -1,272 +1,238 @@
 package vmi
 
 import (
-	"slices"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// arrival is how long, after the guest has left its pod, the migration may take to say that it has moved; KubeVirt's
+// arrivalTime is how long after the guest has left its pod the migration may take to report the move. It is KubeVirt's
 // figure.
-const arrival = time.Minute
+const arrivalTime = time.Minute
 
-// neverArrived is KubeVirt's event of a guest that left its node and runs nowhere.
-const neverArrived = "The VirtualMachineInstance's domain was never observed on the target after the migration " +
-	"completed within the timeout period."
+// messageNeverArrived is the message of KubeVirt's event for a guest that left its node and runs nowhere.
+const messageNeverArrived = "The VirtualMachineInstance's domain was never observed on the target after the " +
+	"migration completed within the timeout period."
 
-// target is the other pod that the guest is, or may have been, moved to; nil: there is none that lives.
-func (s *State) target() *Launcher {
-	for i := range s.Others {
-		l := &s.Others[i]
-		ours := l.Pod.Migration != ""
-		if m := s.Migration; m != nil {
-			ours = l.Pod.Migration == m.Migration.UID
-		}
-		if ours && l.podHeld() && !l.podEnded() && !l.domainIn(contract.DomainShutoff, contract.DomainCrashed) {
-			return l
-		}
-	}
-	return nil
+// hasArrived reports whether the guest continues in this pod.
+func (l *Launcher) hasArrived() bool {
+	return l.isDomainIn(contract.DomainRunning) || l.isDomainIn(contract.DomainPaused) && !l.isPausedByMigration()
 }
 
-// arrived says that the guest goes on there.
-func (l *Launcher) arrived() bool {
-	return l.domainIn(contract.DomainRunning) || l.domainIn(contract.DomainPaused) && !l.midway()
+// isPausedByMigration reports whether the guest is paused in this pod until the other end of its migration is ready.
+func (l *Launcher) isPausedByMigration() bool {
+	return l.isDomainIn(contract.DomainPaused) && l.Domain.Reason == contract.PausedMigration
 }
 
-// midway says that the guest waits there for the other end of its migration.
-func (l *Launcher) midway() bool {
-	return l.domainIn(contract.DomainPaused) && l.Domain.Reason == contract.PausedMigration
+// isGuestPaused reports whether the guest's CPUs are paused, as the readiness gate and the condition Paused show it.
+// While it is moving, the moment in which it changes from one pod to the other does not count.
+func (l *Launcher) isGuestPaused(moving bool) bool {
+	return l.isDomainIn(contract.DomainPaused) && (!l.isPausedByMigration() || !moving)
 }
 
-// halted says that the guest's processors are, which the readiness gate and a condition are to say. The moment in which
-// a guest goes from one pod to the other is no such thing.
-func (s *State) halted() bool {
-	return s.domainIn(contract.DomainPaused) && (!s.midway() || !s.moving())
-}
-
-// left says that the guest has left the pod in hand for another, and runs in it never again. That is not its end.
-func (s *State) left() bool {
-	if s.domainIn(contract.DomainShutoff, contract.DomainCrashed) && s.Domain.Reason == contract.ReasonMigrated {
+// hasLeft reports whether the guest has moved out of this pod for good. That is not the end of the guest.
+func (l *Launcher) hasLeft() bool {
+	if l.isDomainIn(contract.DomainShutoff, contract.DomainCrashed) && l.Domain.Reason == contract.ReasonMigrated {
 		return true
 	}
-	return s.podEnded() && s.termination().Reason == contract.ReasonMigrated
+	return l.hasPodEnded() && l.termination().Reason == contract.ReasonMigrated
 }
 
-// mayHaveLeft says that the guest may go on at its target although its pod has ended without saying so: killed, or on a
-// node that is off. Its migration asks both ends. What the launcher says of a guest's end counts, unless the target is
-// known to go on.
-func (s *State) mayHaveLeft() bool {
-	m := s.Migration
-	crashed := s.domainIn(contract.DomainShutoff, contract.DomainCrashed)
-	if m == nil || m.Stage == contract.StageClaim || m.Stage == contract.StageStayed || s.Pod == nil ||
-		s.Pod.Migration == m.Migration.UID || !s.podEnded() && !crashed {
+// findTarget returns the pod that the guest moves to, or may have moved to; nil if no such pod is alive.
+func (m *Migrations) findTarget(in scope) *Launcher {
+	if m.Migration == nil {
+		return in.target("")
+	}
+	return in.target(m.Migration.Migration.UID)
+}
+
+// mayHaveLeft reports whether the guest may run at its target although its pod ended without reporting a move: the pod
+// was killed, or its node is off. The migration asks both ends. A guest's end that the launcher reports counts, unless
+// the target is known to run the guest.
+func (m *Migrations) mayHaveLeft(in scope) bool {
+	r := m.Migration
+	crashed := in.isDomainIn(contract.DomainShutoff, contract.DomainCrashed)
+	if r == nil || r.Stage == contract.StageClaim || r.Stage == contract.StageStayed || in.Pod == nil ||
+		in.Pod.Migration == r.Migration.UID || !in.hasPodEnded() && !crashed {
 		return false
 	}
-	l := s.target()
+	l := m.findTarget(in)
 	if l == nil {
-		return s.targetUnseen() && (s.Stale || !m.SoughtTarget)
+		return !in.hasPodOf(r.Migration.UID) && (in.Stale || !r.TargetSearched)
 	}
-	return l.arrived() || !crashed && s.termination().Reason == ""
+	return l.hasArrived() || !crashed && in.termination().Reason == ""
 }
 
-// targetUnseen says that no pod of the migration in hand is known, not even one that has ended.
-func (s *State) targetUnseen() bool {
-	return !slices.ContainsFunc(s.launchers(), func(l *Launcher) bool {
-		return l.Pod.Migration == s.Migration.Migration.UID
-	})
+// hasDeparted reports whether the guest has left the current pod, or may have: then its migration finds out.
+func (m *Migrations) hasDeparted(in scope) bool { return in.hasLeft() || m.mayHaveLeft(in) }
+
+// refreshMigration updates the current migration from what is known.
+func (m *Migrations) refreshMigration(in scope, now time.Time) {
+	if m.Migration != nil {
+		m.refreshHolder(in, now)
+	}
+	if r := m.Migration; r != nil {
+		r.refreshStage(in, now)
+		if in.phase == PhaseRunning && m.mayHaveLeft(in) && !in.hasPodOf(r.Migration.UID) && !r.TargetSearched {
+			r.TargetSearched = true
+			in.ReadAgain()
+		}
+	}
+	m.refreshDeparture(in, now)
 }
 
-// departed says that the guest has left the pod in hand, or that its migration is to find out whether it has.
-func (s *State) departed() bool { return s.left() || s.mayHaveLeft() }
-
-// refreshClaim brings the migration in hand up to what is known.
-func (s *State) refreshClaim(now time.Time) {
-	m := s.Migration
-	if m != nil {
-		s.refreshHolder(now)
-		if s.VMI.Gone && m.over() {
-			m.Written = m.Stage // there is nothing to write it to
-		}
-		if m.Stage == contract.StageCopying && m.CopyingBy.IsZero() {
-			m.CopyingBy = now.Add(copySettle)
-		}
-		if m.Stage == contract.StageMoved {
-			s.takeOver()
-		}
+// refreshHolder handles a migration that may no longer exist.
+func (m *Migrations) refreshHolder(in scope, now time.Time) {
+	r := m.Migration
+	r.refreshNames(in)
+	r.scheduleQuestion(now)
+	if r.Migration.Name == "" && !r.hasEnded() && !now.Before(r.AskAt) {
+		m.noteMissing(in, now) // its name is unknown, so it cannot be asked
 	}
-	if s.Phase == PhaseRunning && s.mayHaveLeft() && s.targetUnseen() && !m.SoughtTarget {
-		m.SoughtTarget, s.Stale = true, true
-	}
-	if s.Phase != PhaseRunning || !s.departed() || m != nil && m.Stage == contract.StageMoved && s.target() != nil {
-		s.LeftSince, s.SoughtGuest = time.Time{}, false
+	if r.MissingSince.IsZero() || in.Stale || r.hasEnded() {
 		return
 	}
-	if s.LeftSince.IsZero() {
-		s.LeftSince = now
-		if m != nil && !s.left() {
-			m.Asked = true // it may not know yet that there is something to be found out
+	switch l := m.findTarget(in); {
+	case r.Stage == contract.StageClaim:
+		if !now.Before(r.MissingSince.Add(orphanTime)) {
+			m.Migration = nil
 		}
-	}
-	l := s.target()
-	missing := m == nil || !m.MissingSince.IsZero() && !now.Before(m.MissingSince.Add(askAgain))
-	switch {
-	case now.Before(s.LeftSince.Add(arrival)) || s.Stale:
-	case !s.SoughtGuest:
-		s.SoughtGuest, s.Stale = true, true
-		if m != nil {
-			m.Asked = true
-		}
-	case l == nil, missing && !l.arrived() && !now.Before(s.LeftSince.Add(askAgain)):
-		s.NeverArrived = true
-		if m != nil && !m.over() {
-			s.stay(now, neverArrived)
-		}
+	case l == nil && !in.hasLeft():
+		r.endStayed(now, "the migration is gone, and so is its target")
+	case l != nil && m.hasDeparted(in) && l.hasArrived():
+		r.Stage = contract.StageMoved
+		r.complete(now, "")
 	}
 }
 
-// refreshHolder sees to a migration that may be no more.
-func (s *State) refreshHolder(now time.Time) {
-	m := s.Migration
-	if m.Migration.Name == "" {
-		for _, l := range s.launchers() {
-			if l.Pod.Migration == m.Migration.UID {
-				m.Migration.Name = l.Pod.MigrationName
+// refreshNames completes a reservation that was adopted from the status, which has neither the migration's name nor the
+// UID of the source's pod.
+func (r *Reservation) refreshNames(in scope) {
+	if r.Migration.Name == "" {
+		for _, l := range in.launchers() {
+			if l.Pod.Migration == r.Migration.UID {
+				r.Migration.Name = l.Pod.MigrationName
 			}
 		}
 	}
-	if m.Source.UID == "" && s.Pod != nil && s.Pod.Name == m.Source.Name {
-		m.Source.UID = s.Pod.UID
-	}
-	switch heard := m.HeardAt.Add(askAgain); {
-	case m.AskAt.IsZero():
-		m.AskAt = now // as the status had it: whoever it is has to hear that it is known
-	case !now.Before(m.AskAt) && now.Before(heard):
-		m.AskAt = heard
-	}
-	if m.Migration.Name == "" && !m.over() && !now.Before(m.AskAt) {
-		s.missed(now) // nothing says who it is
-	}
-	if m.MissingSince.IsZero() || s.Stale || m.over() {
-		return
-	}
-	switch l := s.target(); {
-	case m.Stage == contract.StageClaim && now.Before(m.MissingSince.Add(orphanTime)):
-	case m.Stage == contract.StageClaim:
-		s.Migration = nil
-	case l == nil && !s.left():
-		s.stay(now, "the migration is gone, and so is its target")
-	case l != nil && s.departed() && l.arrived():
-		m.Stage = contract.StageMoved
-		m.end(now, "")
+	if r.Source.UID == "" && in.Pod != nil && in.Pod.Name == r.Source.Name {
+		r.Source.UID = in.Pod.UID
 	}
 }
 
-// takeOver makes the target's pod the one in hand, as the guest is there.
-func (s *State) takeOver() {
-	m := s.Migration
-	if s.Pod != nil && s.Pod.Migration == m.Migration.UID {
-		return
+// refreshStage does what follows from the migration's stage.
+func (r *Reservation) refreshStage(in scope, now time.Time) {
+	if in.VMI.Gone && r.hasEnded() {
+		r.Written = r.Stage // the VMI is gone: there is no status to write
 	}
-	i := slices.IndexFunc(s.Others, func(l Launcher) bool { return l.Pod.Migration == m.Migration.UID })
-	if i < 0 {
-		s.Stale = s.Stale || !m.SoughtTarget
-		m.SoughtTarget = true
-		return
-	}
-	others := slices.Clone(s.Others)
-	others[i], s.Launcher = s.Launcher, others[i]
-	s.Others = others
-	if d := m.Domain; d != nil && d.PodUID == s.Pod.UID {
-		s.Launcher.observeDomain(*d)
+	switch {
+	case r.Stage == contract.StageCopying && r.CopyingBy.IsZero():
+		r.CopyingBy = now.Add(copySettle)
+	case r.Stage == contract.StageMoved:
+		r.makeTargetCurrent(in)
 	}
 }
 
-// claimAlarm are the times at which a migration's state changes by itself.
-func (s *State) claimAlarm() []time.Time {
+// makeTargetCurrent makes the target's pod the current one, since the guest runs there. An unknown pod is searched for
+// once.
+func (r *Reservation) makeTargetCurrent(in scope) {
+	switch changed, known := in.makeCurrent(r.Migration.UID); {
+	case !known:
+		in.ReadAgainIf(!r.TargetSearched)
+		r.TargetSearched = true
+	case changed && r.Domain != nil && r.Domain.PodUID == in.Pod.UID:
+		in.Launcher.observeDomain(*r.Domain)
+	}
+}
+
+// refreshDeparture records since when the guest has left its pod while no migration has reported its arrival, searches
+// for it, and at last decides that it has never arrived.
+func (m *Migrations) refreshDeparture(in scope, now time.Time) {
+	r, l := m.Migration, m.findTarget(in)
+	if in.phase != PhaseRunning || !m.hasDeparted(in) || r != nil && r.Stage == contract.StageMoved && l != nil {
+		m.LeftSince, m.GuestSearched = time.Time{}, false
+		return
+	}
+	if m.LeftSince.IsZero() {
+		m.LeftSince = now
+		if r != nil && !in.hasLeft() {
+			r.AnswerDue = true // it may not know yet that the pod has ended
+		}
+	}
+	switch {
+	case now.Before(m.LeftSince.Add(arrivalTime)) || in.Stale:
+	case !m.GuestSearched:
+		m.GuestSearched = true
+		in.ReadAgain()
+		if r != nil {
+			r.AnswerDue = true
+		}
+	case l == nil, m.isAbandoned(now) && !l.hasArrived():
+		m.NeverArrived = true
+		if r != nil && !r.hasEnded() {
+			r.endStayed(now, messageNeverArrived)
+		}
+	}
+}
+
+// isAbandoned reports whether a guest that has left its pod had time enough to arrive, and no migration is known to be
+// responsible for it.
+func (m *Migrations) isAbandoned(now time.Time) bool {
+	if r := m.Migration; r != nil && (r.MissingSince.IsZero() || now.Before(r.MissingSince.Add(askAfter))) {
+		return false
+	}
+	return !now.Before(m.LeftSince.Add(askAfter))
+}
+
+// migrationAlarms returns the times at which the state of a migration changes by itself.
+func (m *Migrations) migrationAlarms(in scope) []time.Time {
 	var at []time.Time
-	if m := s.Migration; m != nil && !m.over() {
-		at = append(at, m.AskAt)
+	if r := m.Migration; r != nil && !r.hasEnded() {
+		at = append(at, r.AskAt)
 	}
-	if s.Arriving {
-		at = append(at, s.arrivalBy())
+	if m.Arriving {
+		at = append(at, m.arrivalBy(in))
 	}
-	held := func(l Launcher) bool { return l.podHeld() }
-	if last := s.MigrationState; last.Ended() && slices.ContainsFunc(s.Others, held) {
-		at = append(at, last.End.Add(lookAgain))
+	if last := m.MigrationState; last.Ended() && in.hasOtherPod() {
+		at = append(at, last.End.Add(findPodAfter))
 	}
-	if !s.LeftSince.IsZero() {
-		at = append(at, s.LeftSince.Add(arrival), s.LeftSince.Add(askAgain))
-		if m := s.Migration; m != nil && !m.MissingSince.IsZero() {
-			at = append(at, m.MissingSince.Add(askAgain))
+	if !m.LeftSince.IsZero() {
+		at = append(at, m.LeftSince.Add(arrivalTime), m.LeftSince.Add(askAfter))
+		if r := m.Migration; r != nil && !r.MissingSince.IsZero() {
+			at = append(at, r.MissingSince.Add(askAfter))
+		}
+	}
+	for _, l := range in.Others {
+		if !l.OrphanedSince.IsZero() {
+			at = append(at, l.OrphanedSince.Add(orphanTime))
 		}
 	}
 	return at
 }
 
-// migrationEndBy is until when the pods stay although the instance is to go: its migration ends first. Zero: they go,
-// as those of a guest that is given no time do at once.
-func (s *State) migrationEndBy(now time.Time) time.Time {
-	until := s.EndingSince.Add(migrationEndTime)
-	if !s.moving() || !now.Before(until) || contract.Grace(s.VMI.GracePeriodSeconds) == 0 {
+// migrationEndBy returns until when the pods of an instance that is being deleted since then stay because its migration
+// ends first. It returns zero if they are deleted at once, as those of a guest without grace period are.
+func (m *Migrations) migrationEndBy(in scope, since, now time.Time) time.Time {
+	until := since.Add(migrationEndTime)
+	if !m.isMoving() || !now.Before(until) || contract.Grace(in.VMI.GracePeriodSeconds) == 0 {
 		return time.Time{}
 	}
 	return until
 }
 
-// tended says that a migration sees to the end of a pod: that of its target, or the source's when it is done.
-func (s *State) tended(l *Launcher, now time.Time) bool {
-	m, last := s.Migration, s.MigrationState
+// isLeftToMigration reports whether a migration ends this pod: its target's pod, or the source's once the migration has
+// ended.
+func (m *Migrations) isLeftToMigration(l *Launcher, in scope, now time.Time) bool {
+	r, last := m.Migration, m.MigrationState
 	switch {
-	case s.deleting(), l.PodDeleted:
+	case in.isDeleting(), l.PodDeleted:
 		return false
-	case l == &s.Launcher:
-		return s.Phase == PhaseRunning && s.left()
-	case m != nil && (l.Pod.Migration == m.Migration.UID || l.Pod.UID == m.Source.UID):
-		return m.MissingSince.IsZero()
+	case l == &in.Launcher:
+		return in.phase == PhaseRunning && in.hasLeft()
+	case r != nil && (l.Pod.Migration == r.Migration.UID || l.Pod.UID == r.Source.UID):
+		return r.MissingSince.IsZero()
 	default:
 		return last.Ended() && (l.Pod.Name == last.SourcePod || l.Pod.Name == last.TargetPod) &&
-			now.Before(last.End.Add(lookAgain))
+			now.Before(last.End.Add(findPodAfter))
 	}
-}
-
-// targetLabel is the label that names the node which the guest is moved to; nil: leave it.
-func (s *State) targetLabel() *string {
-	node := ""
-	switch {
-	case s.moving():
-		node = s.Migration.State.TargetNode
-	case s.migrationState() == nil || s.Migration == nil && !s.OutcomeUnknown:
-		return nil
-	}
-	return &node
-}
-
-// evacuated says that the guest is not on the node any more that it was asked to leave.
-func (s *State) evacuated(st contract.VMIStatus) bool {
-	from := s.VMI.EvacuationNode
-	return from != "" && st.NodeName != "" && from != st.NodeName
-}
-
-// moveEvents are those that the migration in hand has recorded with what is written.
-func (s *State) moveEvents() []contract.Event {
-	if s.Migration == nil {
-		return nil
-	}
-	return s.Migration.Events
-}
-
-// recorded notes that what is known of the migration in hand was written with those events.
-func (s *State) recorded(events []contract.Event) {
-	m := s.Migration
-	if m == nil {
-		return
-	}
-	m.Written = m.Stage
-	list := slices.Clone(m.Recorded)
-	for _, e := range events {
-		list = append(list, e.Message)
-	}
-	m.Recorded, m.Events = list, nil
 }

@@ -12,28 +12,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// job is the migration that has made the second pod.
+// job is the migration that made the second pod.
 var job = contract.Object{Namespace: cluster.Namespace, Name: "move", UID: "job"}
 
-// mover plays migrations of the instance.
+// mover plays the instance's migrations.
 type mover struct {
-	w    *world
-	mu   sync.Mutex
-	told map[string][]contract.ClaimObservation // by the migration's name
-	gone bool                                   // nobody hears
-	from time.Time                              // when it began to copy
-	pod  string                                 // the source's
+	w       *world
+	mu      sync.Mutex
+	answers map[string][]contract.ClaimObservation // by the migration's name
+	gone    bool                                   // no such workflow exists
+	from    time.Time                              // when the copy began
+	pod     string                                 // the source's
 }
 
-// newMover listens in the world's present run.
+// newMover receives the signals of the world's present run.
 func newMover(w *world) *mover {
-	m := &mover{w: w, told: map[string][]contract.ClaimObservation{}}
+	m := &mover{w: w, answers: map[string][]contract.ClaimObservation{}}
 	m.listen(w)
 	return m
 }
@@ -47,21 +47,21 @@ func (m *mover) listen(w *world) {
 			if m.gone {
 				return &temporal.UnknownExternalWorkflowExecutionError{}
 			}
-			m.told[id] = append(m.told[id], o.(contract.ClaimObservation))
+			m.answers[id] = append(m.answers[id], o.(contract.ClaimObservation))
 			return nil
 		})
 }
 
-// heard is what the migration was told, oldest first.
-func (m *mover) heard(o contract.Object) []contract.ClaimObservation {
+// received returns the answers that the migration got, oldest first.
+func (m *mover) received(o contract.Object) []contract.ClaimObservation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.told[contract.MigrationID(o.Namespace, o.Name)])
+	return slices.Clone(m.answers[contract.MigrationID(o.Namespace, o.Name)])
 }
 
-// last is what job was told last.
+// last returns the last answer that job got.
 func (m *mover) last() contract.ClaimObservation {
-	all := m.heard(job)
+	all := m.received(job)
 	if len(all) == 0 {
 		return contract.ClaimObservation{}
 	}
@@ -74,7 +74,7 @@ func (m *mover) leave(gone bool) {
 	m.gone = gone
 }
 
-// state is the status.migrationState at a stage.
+// state returns the status.migrationState at a stage.
 func (m *mover) state(stage contract.MigrationStage) *contract.MigrationState {
 	if p := m.w.Pod(); p != nil {
 		m.pod = p.Name
@@ -98,8 +98,8 @@ func (m *mover) state(stage contract.MigrationStage) *contract.MigrationState {
 	return s
 }
 
-// says is what job says at a stage.
-func (m *mover) says(stage contract.MigrationStage) contract.MigrationClaim {
+// signalAt returns the signal that job sends at a stage.
+func (m *mover) signalAt(stage contract.MigrationStage) contract.MigrationClaim {
 	c := contract.MigrationClaim{Migration: job, VMIUID: m.w.VMI().UID, Stage: stage}
 	event := func(kind, reason, message string) {
 		c.Events = append(c.Events, contract.Event{Type: kind, Reason: reason, Message: message})
@@ -124,14 +124,14 @@ func (m *mover) says(stage contract.MigrationStage) contract.MigrationClaim {
 }
 
 func (m *mover) say(stage contract.MigrationStage) {
-	m.w.env.SignalWorkflow(contract.SignalClaim, m.says(stage))
+	m.w.env.SignalWorkflow(contract.SignalClaim, m.signalAt(stage))
 }
 
-// leaves plays the source's launcher when its guest is the target's.
+// leaves plays the source's launcher after the guest has moved to the target.
 func (w *world) leaves() { w.EndPod(contract.ReasonMigrated, true, 0) }
 
-// tell is what a new leader of crdwatch sends to an entity without memory.
-func (w *world) tell() {
+// resync sends what a new leader of crdwatch sends to an entity without history.
+func (w *world) resync() {
 	w.Signal(contract.SignalObservePod, observe.Pod(w.second()))
 	w.Signal(contract.SignalObserveVMI, *w.VMI())
 	w.Signal(contract.SignalObservePod, *w.Pod())
@@ -169,8 +169,8 @@ func (w *world) ends(t *testing.T, at time.Duration) {
 	require.Equal(t, 1, w.DomainsStarted, "a guest is booted once")
 }
 
-// TestAGuestMoves, with all that others see of it.
-func TestAGuestMoves(t *testing.T) {
+// A migration succeeds, with everything that others see of it.
+func TestMigrationSucceeds(t *testing.T) {
 	w := newWorld(t)
 	m := newMover(w)
 	w.boot()
@@ -250,14 +250,14 @@ func TestAGuestMoves(t *testing.T) {
 		"Normal VirtualMachineInstance is migrating.", "Normal The VirtualMachineInstance migrated to node node2."},
 		events)
 	sequence := int64(0)
-	for _, o := range m.heard(job) {
+	for _, o := range m.received(job) {
 		require.Greater(t, o.Sequence, sequence)
 		sequence = o.Sequence
 	}
 }
 
-// TestAGuestStays: the next migration may begin, and what is said of the one before twice or late changes nothing.
-func TestAGuestStays(t *testing.T) {
+// TestMigrationFails: the next migration may begin, and a repeated or late signal of the failed one changes nothing.
+func TestMigrationFails(t *testing.T) {
 	w := newWorld(t)
 	m := newMover(w)
 	w.boot()
@@ -286,20 +286,20 @@ func TestAGuestStays(t *testing.T) {
 		claim()
 	})
 	w.at(23*time.Second, func() {
-		require.Equal(t, contract.ClaimRefused, m.heard(other)[0].State, "there is a pod too many")
-		require.True(t, m.heard(other)[0].Again)
+		require.Equal(t, contract.ClaimRefused, m.received(other)[0].State, "there is a pod too many")
+		require.True(t, m.received(other)[0].Again)
 		w.secondIs(t, corev1.PodFailed)
 	})
 	w.at(23*time.Second+500*time.Millisecond, claim)
 	w.at(24*time.Second, func() {
-		require.Equal(t, contract.ClaimGiven, m.heard(other)[1].State)
+		require.Equal(t, contract.ClaimGiven, m.received(other)[1].State)
 		require.True(t, w.vmi().Status.MigrationState.Failed, "what became of the last is seen until the next begins")
 	})
 	w.ends(t, 30*time.Second)
 }
 
-// TestEachStageTwiceLateAndOutOfOrder ends in the same state.
-func TestEachStageTwiceLateAndOutOfOrder(t *testing.T) {
+// Stages that are signalled twice, late or out of order end in the same state.
+func TestMigrationStagesTwiceLateAndOutOfOrder(t *testing.T) {
 	for name, end := range map[string]contract.MigrationStage{"moved": contract.StageMoved,
 		"stayed": contract.StageStayed} {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestEachStageTwiceLateAndOutOfOrder(t *testing.T) {
 					if stage == contract.StageMoved {
 						w.leaves()
 					}
-					said = append(said, m.says(stage))
+					said = append(said, m.signalAt(stage))
 					for j := len(said) - 1; j >= 0; j-- {
 						w.env.SignalWorkflow(contract.SignalClaim, said[j])
 						w.env.SignalWorkflow(contract.SignalClaim, said[j])
@@ -341,8 +341,9 @@ func TestEachStageTwiceLateAndOutOfOrder(t *testing.T) {
 	}
 }
 
-// TestADeletionDuringAMigration: it is told, and gets its time where the guest may be on its way. No pod stays.
-func TestADeletionDuringAMigration(t *testing.T) {
+// TestDeletionDuringMigration: the migration is notified, and gets time to end if the guest may be moving. No pod
+// stays.
+func TestDeletionDuringMigration(t *testing.T) {
 	for _, c := range []struct {
 		stage contract.MigrationStage
 		says  contract.MigrationStage // in answer; "": nothing
@@ -384,8 +385,8 @@ func TestADeletionDuringAMigration(t *testing.T) {
 	}
 }
 
-// TestMemoryIsLostDuringAMigration: what the status and the pods say is enough to go on, however it ends.
-func TestMemoryIsLostDuringAMigration(t *testing.T) {
+// TestStateLostDuringMigration: the status and the pods have enough to continue, however the migration ends.
+func TestStateLostDuringMigration(t *testing.T) {
 	for _, stage := range []contract.MigrationStage{contract.StageClaim, contract.StageHandOff,
 		contract.StageCopying} {
 		for _, end := range []contract.MigrationStage{contract.StageMoved, contract.StageStayed} {
@@ -400,7 +401,7 @@ func TestMemoryIsLostDuringAMigration(t *testing.T) {
 				require.True(t, first.env.IsWorkflowCompleted())
 				w := first.next()
 				m.listen(w)
-				w.at(0, w.tell)
+				w.at(0, w.resync)
 				w.at(5*time.Second, func() {
 					require.Equal(t, cluster.NodeName, w.state(t).Pod.NodeName)
 					require.Equal(t, "Running", w.VMIStatus.Phase)
@@ -432,8 +433,8 @@ func TestMemoryIsLostDuringAMigration(t *testing.T) {
 	}
 }
 
-// TestMemoryIsLostAfterAMove: the guest is where the status says, and is not booted once more.
-func TestMemoryIsLostAfterAMove(t *testing.T) {
+// TestStateLostAfterMigration: the guest is where the status says, and is not booted a second time.
+func TestStateLostAfterMigration(t *testing.T) {
 	first := newWorld(t)
 	m := newMover(first)
 	first.boot()
@@ -444,15 +445,15 @@ func TestMemoryIsLostAfterAMove(t *testing.T) {
 	w := first.next()
 	m.listen(w)
 	w.at(0, func() {
-		w.tell()
-		d := *m.says(contract.StageMoved).Domain
+		w.resync()
+		d := *m.signalAt(contract.StageMoved).Domain
 		w.Domain = &d
 		w.Signal(contract.SignalObserveDomain, d)
 	})
 	w.at(5*time.Second, func() {
 		require.Equal(t, "node2", w.state(t).Pod.NodeName)
 		require.Equal(t, "Running", w.VMIStatus.Phase)
-		m.say(contract.StageMoved) // its answer was lost, too
+		m.say(contract.StageMoved) // the answer to it was lost, too
 	})
 	w.at(6*time.Second, func() {
 		require.Equal(t, contract.ClaimReleased, m.last().State)
@@ -463,8 +464,8 @@ func TestMemoryIsLostAfterAMove(t *testing.T) {
 	w.ends(t, 30*time.Second)
 }
 
-// TestTheNextRunGoesOnWithTheClaim after Continue-As-New.
-func TestTheNextRunGoesOnWithTheClaim(t *testing.T) {
+// The reservation is carried across Continue-As-New.
+func TestNextRunCarriesReservation(t *testing.T) {
 	first := newWorld(t)
 	m := newMover(first)
 	first.boot()
@@ -483,8 +484,8 @@ func TestTheNextRunGoesOnWithTheClaim(t *testing.T) {
 	w.runWith(t, carried)
 }
 
-// TestAGuestThatNeverArrives: it has left, and nobody says within a minute that it goes on.
-func TestAGuestThatNeverArrives(t *testing.T) {
+// TestGuestNeverArrives: the guest has left, and no migration reports its arrival within a minute.
+func TestGuestNeverArrives(t *testing.T) {
 	w := newWorld(t)
 	m := newMover(w)
 	w.boot()
@@ -508,8 +509,8 @@ func TestAGuestThatNeverArrives(t *testing.T) {
 	w.ends(t, 90*time.Second)
 }
 
-// TestATargetThatLivesIsWaitedFor: its migration finds out what is true.
-func TestATargetThatLivesIsWaitedFor(t *testing.T) {
+// TestWaitsForLivingTarget: the migration finds out where the guest is.
+func TestWaitsForLivingTarget(t *testing.T) {
 	w := newWorld(t)
 	m := newMover(w)
 	w.boot()
@@ -523,8 +524,8 @@ func TestATargetThatLivesIsWaitedFor(t *testing.T) {
 	w.ends(t, 11*time.Minute)
 }
 
-// TestTheMigrationVanishes: the next is not blocked, and where the guest is counts.
-func TestTheMigrationVanishes(t *testing.T) {
+// TestMigrationVanishes: the next one is not blocked, and the guest's location counts.
+func TestMigrationVanishes(t *testing.T) {
 	for name, c := range map[string]struct {
 		stage  contract.MigrationStage
 		target corev1.PodPhase
@@ -551,7 +552,7 @@ func TestTheMigrationVanishes(t *testing.T) {
 				}
 				if c.left {
 					w.leaves()
-					w.Signal(contract.SignalObserveDomain, *m.says(contract.StageMoved).Domain)
+					w.Signal(contract.SignalObserveDomain, *m.signalAt(contract.StageMoved).Domain)
 				}
 			})
 			w.at(11*time.Minute, func() {
@@ -568,8 +569,8 @@ func TestTheMigrationVanishes(t *testing.T) {
 	}
 }
 
-// TestATargetsPodThatWasNotSeen is looked for when the guest is there.
-func TestATargetsPodThatWasNotSeen(t *testing.T) {
+// A target pod that was not observed is searched for when the guest is there.
+func TestSearchesUnseenTargetPod(t *testing.T) {
 	w := newWorld(t)
 	m := newMover(w)
 	w.boot()

@@ -7,26 +7,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestWordOfTheNodeInAnyOrder: twice, late and out of order, it ends in the same state.
-func TestWordOfTheNodeInAnyOrder(t *testing.T) {
+// TestNodeObservationsInAnyOrder: twice, late or out of order, they end in the same state.
+func TestNodeObservationsInAnyOrder(t *testing.T) {
 	at := func(version string, ready bool) contract.NodeState {
 		return contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: version, Ready: ready,
 			Since: noon}
 	}
 	gone := contract.NodeState{PodUID: "p", Name: "n", UID: "n1", Gone: true}
-	anew := contract.NodeState{PodUID: "p", Name: "n", UID: "n2", ResourceVersion: "30", Ready: true, Since: noon}
+	recreated := contract.NodeState{PodUID: "p", Name: "n", UID: "n2", ResourceVersion: "30", Ready: true, Since: noon}
 	for name, c := range map[string]struct {
-		told  []contract.NodeState
-		ready bool
-		gone  bool
-		uid   string
+		observed []contract.NodeState
+		ready    bool
+		gone     bool
+		uid      string
 	}{
 		"silent, then back":       {[]contract.NodeState{at("10", false), at("20", true)}, true, false, "n1"},
 		"silent, then deleted":    {[]contract.NodeState{at("10", false), gone}, false, true, "n1"},
-		"deleted, then made anew": {[]contract.NodeState{at("10", false), gone, anew}, true, false, "n2"},
+		"deleted, then recreated": {[]contract.NodeState{at("10", false), gone, recreated}, true, false, "n2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := func(s *State) {
@@ -43,16 +43,16 @@ func TestWordOfTheNodeInAnyOrder(t *testing.T) {
 				}
 				return s
 			}
-			want(play(c.told))
-			twice := play(c.told)
-			for _, o := range c.told { // all of it once more, late
+			want(play(c.observed))
+			twice := play(c.observed)
+			for _, o := range c.observed { // all of it again, late
 				if !o.Gone {
 					twice.observeNode(o)
 				}
 			}
 			want(twice)
-			if !slices.ContainsFunc(c.told, func(o contract.NodeState) bool { return o.Gone }) {
-				back := slices.Clone(c.told)
+			if !slices.ContainsFunc(c.observed, func(o contract.NodeState) bool { return o.Gone }) {
+				back := slices.Clone(c.observed)
 				slices.Reverse(back)
 				want(play(back))
 			}
@@ -60,22 +60,22 @@ func TestWordOfTheNodeInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestANodeThatIsMadeAnewIsNoProof: a machine whose kubelet starts again makes its Node anew, with the guest alive.
-func TestANodeThatIsMadeAnewIsNoProof(t *testing.T) {
+// TestRecreatedNodeIsNoProof: a restarted kubelet creates its Node again, with the guest alive.
+func TestRecreatedNodeIsNoProof(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Running"},
 		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 	s.observeNode(contract.NodeState{PodUID: "p", Name: "n", UID: "n1", Gone: true})
 	s.refresh(noon)
-	require.False(t, s.fenced(), "its kubelet may be there yet")
+	require.False(t, s.isFenced(), "its kubelet may be there yet")
 	s.observeNode(contract.NodeState{PodUID: "p", Name: "n", UID: "n2", ResourceVersion: "30", Ready: true,
 		Since: noon})
 	s.refresh(noon.Add(time.Hour))
-	require.False(t, s.fenced())
+	require.False(t, s.isFenced())
 	require.Equal(t, PhaseRunning, s.Phase)
 }
 
-// TestWordOfAnotherPodsNode: what is said of an earlier pod's node is not about this one.
-func TestWordOfAnotherPodsNode(t *testing.T) {
+// TestIgnoresNodeOfEarlierPod: an observation of an earlier pod's node is not about this pod.
+func TestIgnoresNodeOfEarlierPod(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Running"},
 		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 	s.observeNode(contract.NodeState{PodUID: "earlier", Name: "n", UID: "n1", Gone: true})
@@ -88,16 +88,16 @@ func TestWordOfAnotherPodsNode(t *testing.T) {
 	require.False(t, s.node().Ready)
 }
 
-// TestTheTaintInAnyOrder: whether a taint is left over does not depend on the order in which the versions of the Node
-// are told.
-func TestTheTaintInAnyOrder(t *testing.T) {
+// TestTaintObservationsInAnyOrder: whether a taint is left over does not depend on the order in which the versions of
+// the Node are observed.
+func TestTaintObservationsInAnyOrder(t *testing.T) {
 	at := func(version string, ready, tainted bool) contract.NodeState {
 		return contract.NodeState{PodUID: "p", Name: "n", UID: "n1", ResourceVersion: version, Ready: ready,
 			OutOfService: tainted, Since: noon}
 	}
 	for name, c := range map[string]struct {
-		told   []contract.NodeState
-		fenced bool
+		observed []contract.NodeState
+		fenced   bool
 	}{
 		"set in the outage": {
 			[]contract.NodeState{at("9", true, false), at("10", false, false), at("11", false, true)}, true},
@@ -111,12 +111,12 @@ func TestTheTaintInAnyOrder(t *testing.T) {
 				s := seen(contract.VMIObservation{Phase: "Running"},
 					contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 				for _, i := range order {
-					s.observeNode(c.told[i])
+					s.observeNode(c.observed[i])
 				}
 				s.refresh(noon.Add(lostAfter - time.Second))
-				require.False(t, s.fenced())
+				require.False(t, s.isFenced())
 				s.refresh(noon.Add(lostAfter))
-				require.Equal(t, c.fenced, s.fenced(), "%v", order)
+				require.Equal(t, c.fenced, s.isFenced(), "%v", order)
 			}
 		})
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/cluster"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
-// outcome is how an operation was answered.
+// outcome is the answer to an operation.
 type outcome struct {
 	answered bool
 	rejected bool // by the validator: not in the history
@@ -34,7 +34,7 @@ func (o *outcome) is(t *testing.T, kind, message string) {
 	require.Contains(t, app.Message(), message)
 }
 
-// operate sends an operation as the API server does.
+// operate sends an operation as the api server does.
 func (w *world) operate(o contract.Operation, id string, change ...func(*contract.InstanceRequest)) *outcome {
 	r := contract.InstanceRequest{Operation: o, UID: w.UID(1), Actor: "jane"}
 	for _, c := range change {
@@ -53,7 +53,7 @@ func (c *callbacks) Reject(err error) {
 }
 func (c *callbacks) Complete(_ any, err error) { c.answered, c.err = true, err }
 
-func TestPauseAndUnpauseShow(t *testing.T) {
+func TestPauseAndUnpause(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	var paused, again, back, unpaused *outcome
@@ -94,9 +94,8 @@ func TestPauseAndUnpauseShow(t *testing.T) {
 	w.run(t)
 }
 
-// TestTheAnswerGoesFirst, and what has come of the operation is written after it; one operation after the other does
-// not put that off for ever.
-func TestTheAnswerGoesFirst(t *testing.T) {
+// TestAnswersOperationBeforeStatusWrite: a series of operations does not delay the write for ever.
+func TestAnswersOperationBeforeStatusWrite(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	pauses := func() bool { return w.condition("Paused").Type != "" }
@@ -118,7 +117,7 @@ func TestTheAnswerGoesFirst(t *testing.T) {
 		})
 	}
 	shown := 0
-	for i := range 100 { // the clock goes on while an activity runs
+	for i := range 100 { // the clock advances while an activity runs
 		w.at(begins+time.Second+time.Duration(i)*5*time.Millisecond, func() {
 			if pauses() && w.Pod().Unpaused == "False" {
 				shown++
@@ -135,8 +134,8 @@ func TestTheAnswerGoesFirst(t *testing.T) {
 	w.run(t)
 }
 
-// TestAFrozenGuestSaysSo for as long as its node's worker does.
-func TestAFrozenGuestSaysSo(t *testing.T) {
+// A frozen guest is shown for as long as its node worker reports it.
+func TestShowsFrozenGuest(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(10*time.Second, func() { w.operate(contract.OperationFreeze, "f1") })
@@ -154,15 +153,15 @@ func TestAFrozenGuestSaysSo(t *testing.T) {
 	require.False(t, w.VMIStatus.Frozen, "what has ended is not frozen")
 }
 
-// TestAPausedGuestEnds: stopping it takes nothing but the deletion of its pod, as for any other.
-func TestAPausedGuestEnds(t *testing.T) {
+// TestPausedGuestEnds: the deletion of its pod stops it, as any other guest.
+func TestPausedGuestEnds(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	var paused *outcome
 	w.at(10*time.Second, func() { paused = w.operate(contract.OperationPause, "p1") })
 	w.at(11*time.Second, func() {
 		paused.is(t, "", "")
-		require.Equal(t, "True", w.condition("Paused").Status, "it is paused when it is told to go")
+		require.Equal(t, "True", w.condition("Paused").Status, "it is paused when its deletion begins")
 		w.DeleteVMI()
 	})
 	w.at(12*time.Second, func() {
@@ -173,9 +172,9 @@ func TestAPausedGuestEnds(t *testing.T) {
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 }
 
-// TestTheSameRequestIsDoneOnce, in the run that has done it, and in a later one that only carries what was done:
-// Temporal forgets the IDs of Updates between runs, and so does the environment of this test.
-func TestTheSameRequestIsDoneOnce(t *testing.T) {
+// A request that is repeated is done once: in the run that did it, and in a later one that only carries its record:
+// Temporal drops the IDs of Updates between runs, and so does this test's environment.
+func TestRepeatedRequestIsDoneOnce(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	var carried []byte
@@ -207,7 +206,7 @@ func TestTheSameRequestIsDoneOnce(t *testing.T) {
 	next.runWith(t, carried)
 }
 
-func TestOperationsFollowEachOther(t *testing.T) {
+func TestOperationsRunInSequence(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	var answers []*outcome
@@ -228,7 +227,7 @@ func TestOperationsFollowEachOther(t *testing.T) {
 	w.run(t)
 }
 
-func TestTheNodesWorkerIsAway(t *testing.T) {
+func TestNodeWorkerDoesNotAnswer(t *testing.T) {
 	w := newWorld(t)
 	away := temporal.NewApplicationError("no launcher answers", contract.ErrorNoLauncher)
 	var failure error
@@ -271,8 +270,8 @@ func TestTheNodesWorkerIsAway(t *testing.T) {
 	w.run(t)
 }
 
-// TestWhatWasNotBegunWasNotDone, and nothing says that it may have been: a reset can be asked for again.
-func TestWhatWasNotBegunWasNotDone(t *testing.T) {
+// TestOperationNotBegunMayBeRepeated: its outcome is known, so a reset may be requested again.
+func TestOperationNotBegunMayBeRepeated(t *testing.T) {
 	w := newWorld(t)
 	var failure error
 	asked := 0
@@ -306,7 +305,7 @@ func TestWhatWasNotBegunWasNotDone(t *testing.T) {
 	w.run(t)
 }
 
-func TestDryRunsDoNothing(t *testing.T) {
+func TestDryRunDoesNothing(t *testing.T) {
 	w := newWorld(t)
 	dry := func(r *contract.InstanceRequest) { r.DryRun = true }
 	w.boot()
@@ -325,8 +324,8 @@ func TestDryRunsDoNothing(t *testing.T) {
 	w.run(t)
 }
 
-// TestAnOperationDoesNotOutliveItsGuest: the pod ends while the node's worker does not answer.
-func TestAnOperationDoesNotOutliveItsGuest(t *testing.T) {
+// TestOperationEndsWithItsGuest: the pod ends while the node worker does not answer.
+func TestOperationEndsWithItsGuest(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
 		if a == contract.ActivityOperateDomain {

@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestOrphans: which pods of migrations are deleted, and when.
-func TestOrphans(t *testing.T) {
+// TestOrphanedPods: which pods of migrations are deleted, and when.
+func TestOrphanedPods(t *testing.T) {
 	later := noon.Add(orphanTime)
 	for name, c := range map[string]struct {
 		change func(*State)
@@ -18,20 +18,22 @@ func TestOrphans(t *testing.T) {
 	}{
 		"no migration has claimed the instance": {change: func(*State) {}, gone: true},
 		"another has": {change: func(s *State) {
-			s.Migration = &Claim{Migration: contract.Object{Name: "m-y", UID: "y"}, HeardAt: noon, AskAt: later.Add(1)}
+			s.Migration = &Reservation{Migration: contract.Object{Name: "m-y", UID: "y"},
+				ConfirmedAt: noon, AskAt: later.Add(1)}
 		}, gone: true},
 		"its own has": {change: func(s *State) {
-			s.Migration = &Claim{Migration: contract.Object{Name: "m-x", UID: "x"}, HeardAt: noon, AskAt: later.Add(1)}
+			s.Migration = &Reservation{Migration: contract.Object{Name: "m-x", UID: "x"},
+				ConfirmedAt: noon, AskAt: later.Add(1)}
 		}},
 		"its own has, and is not there": {change: func(s *State) {
-			s.Migration = &Claim{Migration: contract.Object{Name: "m-x", UID: "x"}, AskAt: later.Add(1),
+			s.Migration = &Reservation{Migration: contract.Object{Name: "m-x", UID: "x"}, AskAt: later.Add(1),
 				MissingSince: noon, Stage: contract.StageHandOff, Written: contract.StageHandOff}
 		}, gone: true},
-		"made for none":             {change: func(s *State) { s.Others[0].Pod.Migration = "" }},
-		"nobody knows for which":    {change: func(s *State) { s.Others[0].Pod.MigrationName = "" }},
-		"it has ended":              {change: func(s *State) { s.Others[0].Pod.Phase = "Succeeded" }},
-		"the guest is on its way":   {change: func(s *State) { s.Domain.Migration = &contract.MigrationProgress{} }},
-		"nobody knows of the guest": {change: func(s *State) { s.Domain = nil }},
+		"made for none":           {change: func(s *State) { s.Others[0].Pod.Migration = "" }},
+		"migration unknown":       {change: func(s *State) { s.Others[0].Pod.MigrationName = "" }},
+		"it has ended":            {change: func(s *State) { s.Others[0].Pod.Phase = "Succeeded" }},
+		"the guest is on its way": {change: func(s *State) { s.Domain.Migration = &contract.MigrationProgress{} }},
+		"domain unknown":          {change: func(s *State) { s.Domain = nil }},
 		"the guest has left": {change: func(s *State) {
 			s.Domain.State, s.Domain.Reason = contract.DomainShutoff, contract.ReasonMigrated
 		}},
@@ -49,22 +51,22 @@ func TestOrphans(t *testing.T) {
 			pod.MigrationName = "m-x"
 			s.observePod(pod)
 			c.change(s)
-			s.refreshOrphans(noon)
-			_, due := s.decideOrphans(noon)
-			require.False(t, due, "its migration may be heard of yet")
-			s.refreshOrphans(later)
-			d, due := s.decideOrphans(later)
+			s.refreshOrphans(&s.Launchers, noon)
+			_, due := s.decideOrphans(s.scope(), noon)
+			require.False(t, due, "its migration may still send a signal")
+			s.refreshOrphans(&s.Launchers, later)
+			d, due := s.decideOrphans(s.scope(), later)
 			require.Equal(t, c.gone, due)
 			if !due {
 				return
 			}
 			require.Equal(t, actDeleteOrphan, d.Action)
 			require.Equal(t, "q", d.Object)
-			require.False(t, s.alarm(noon).IsZero())
-			require.False(t, s.alarm(noon).After(later), "it is looked at then")
+			require.False(t, s.nextWake(noon).IsZero())
+			require.False(t, s.nextWake(noon).After(later), "it is looked at then")
 			s.Others[0].PodDeleted = true
-			s.refreshOrphans(later.Add(time.Second))
-			_, due = s.decideOrphans(later.Add(time.Second))
+			s.refreshOrphans(&s.Launchers, later.Add(time.Second))
+			_, due = s.decideOrphans(s.scope(), later.Add(time.Second))
 			require.False(t, due, "once")
 		})
 	}

@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestPausedSaysWhy in KubeVirt's words.
-func TestPausedSaysWhy(t *testing.T) {
+// The Paused condition has KubeVirt's words.
+func TestPausedCondition(t *testing.T) {
 	for why, want := range map[string][2]string{
 		"":                       {"PausedByUser", "VMI was paused by user"},
 		contract.PausedIOError:   {"PausedIOError", "VMI was paused, low-level IO error detected"},
@@ -20,11 +20,11 @@ func TestPausedSaysWhy(t *testing.T) {
 		contract.PausedOther:     {"PausedByHypervisor", "its hypervisor"},
 	} {
 		s := State{
-			Phase: PhaseRunning, VMI: &contract.VMIObservation{UID: "u"},
-			Launcher: Launcher{
+			Phase: PhaseRunning, VMIObject: VMIObject{VMI: &contract.VMIObservation{UID: "u"}},
+			Launchers: Launchers{Launcher: Launcher{
 				Pod:    &contract.PodObservation{UID: "p"},
 				Domain: &contract.DomainObservation{PodUID: "p", State: contract.DomainPaused, Reason: why},
-			},
+			}},
 		}
 		s.refresh(time.Unix(1, 0))
 		c, ok := conditions.Get(s.Conditions, "Paused")

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// phaseDurations says how long an instance was in each of its phases, and since when in the last one: where the time of
-// a slow start went. "" before there are two.
+// phaseDurations returns how long an instance was in each of its phases, and since when it is in the last one. It shows
+// what a slow start waited for. It returns "" before there are two phases.
 func phaseDurations(times []contract.PhaseTime) string {
 	if len(times) < 2 {
 		return ""

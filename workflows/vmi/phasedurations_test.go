@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestWhereTheTimeOfAStartWent stands in the current details.
-func TestWhereTheTimeOfAStartWent(t *testing.T) {
+// The durations of the phases are in the workflow's current details.
+func TestDetailsShowPhaseDurations(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	times := []contract.PhaseTime{{Phase: "Pending", Time: at}, {Phase: "Scheduling", Time: at.Add(time.Second)},
 		{Phase: "Scheduled", Time: at.Add(76 * time.Second)}, {Phase: "Running", Time: at.Add(78 * time.Second)}}

@@ -2,9 +2,10 @@ package vmi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Phase is a VMI's status.phase.
@@ -21,15 +22,15 @@ const (
 	PhaseFailed     Phase = "Failed"
 )
 
-// Final says that a phase has no successor.
+// Final reports whether a phase has no successor.
 func (p Phase) Final() bool { return p == PhaseSucceeded || p == PhaseFailed }
 
-func (p Phase) known() bool {
-	return contains([]Phase{PhaseUnset, PhasePending, PhaseScheduling, PhaseScheduled, PhaseRunning, PhaseSucceeded,
-		PhaseFailed}, p)
+func (p Phase) isKnown() bool {
+	return slices.Contains([]Phase{PhaseUnset, PhasePending, PhaseScheduling, PhaseScheduled, PhaseRunning,
+		PhaseSucceeded, PhaseFailed}, p)
 }
 
-// Rule is one row of the table of phases: from one of From, when When holds, to To. Rows are tried in order.
+// Rule is one row of the table of phases: from one of From to To if When holds. Rows are tried in order.
 type Rule struct {
 	From []Phase
 	To   Phase
@@ -43,48 +44,48 @@ func Rules() []Rule {
 	booting := []Phase{PhaseScheduling, PhaseScheduled}
 	return []Rule{
 		{From: early, To: PhaseFailed, Name: "deleted before it had a pod", When: func(s *State) bool {
-			return s.deleting() && !s.podHeld()
+			return s.isDeleting() && !s.hasPod()
 		}},
-		{From: early, To: PhaseScheduling, Name: "has a launcher pod", When: (*State).podHeld},
-		{From: []Phase{PhaseUnset}, To: PhasePending, Name: "seen", When: func(*State) bool { return true }},
-		// A guest that was up and went down while nobody looked still ends as it ended, not as a failed boot.
+		{From: early, To: PhaseScheduling, Name: "has a launcher pod", When: (*State).hasPod},
+		{From: []Phase{PhaseUnset}, To: PhasePending, Name: "observed", When: func(*State) bool { return true }},
+		// A guest that started and ended unobserved ends as the launcher reports it, not as a failed boot.
 		{From: booting, To: PhaseRunning, Name: "the guest ran before its pod ended", When: func(s *State) bool {
-			return s.podEnded() && s.termination().Ran
+			return s.hasPodEnded() && s.termination().Ran
 		}},
-		{From: booting, To: PhaseFailed, Name: "the pod ended or is gone", When: (*State).podEnded},
+		{From: booting, To: PhaseFailed, Name: "the pod ended or is gone", When: (*State).hasPodEnded},
 		{From: booting, To: PhaseFailed, Name: "the domain could not be started", When: func(s *State) bool {
 			return s.StartRefused
 		}},
-		{From: []Phase{PhaseScheduling}, To: PhaseFailed, Name: "the pod is being deleted before it ran",
+		{From: []Phase{PhaseScheduling}, To: PhaseFailed, Name: "the pod was deleted before it ran",
 			When: func(s *State) bool {
-				return s.podHeld() && s.Pod.DeletionTimestamp != nil
+				return s.hasPod() && s.Pod.DeletionTimestamp != nil
 			}},
 		{From: []Phase{PhaseScheduling}, To: PhaseScheduled, Name: "the pod runs", When: func(s *State) bool {
-			return s.Pod != nil && s.Pod.ComputeRunning && s.Pod.NodeName != "" && !s.deleting()
+			return s.Pod != nil && s.Pod.ComputeRunning && s.Pod.NodeName != "" && !s.isDeleting()
 		}},
 		{From: []Phase{PhaseScheduled}, To: PhaseRunning, Name: "the domain runs", When: func(s *State) bool {
-			return s.domainIn(contract.DomainRunning, contract.DomainPaused, contract.DomainShutdown,
+			return s.isDomainIn(contract.DomainRunning, contract.DomainPaused, contract.DomainShutdown,
 				contract.DomainShutoff, contract.DomainCrashed)
 		}},
 		{From: []Phase{PhaseRunning}, To: PhaseSucceeded, Name: "the guest powered off", When: func(s *State) bool {
-			return s.end() == endSucceeded
+			return s.guestEnd() == endSucceeded
 		}},
 		{From: []Phase{PhaseRunning}, To: PhaseFailed, Name: "the guest crashed, was killed, or its pod vanished",
 			When: func(s *State) bool {
-				return s.end() == endFailed
+				return s.guestEnd() == endFailed
 			}},
-		{From: []Phase{PhaseRunning}, To: PhaseFailed, Name: "the guest left for a node where it never arrived",
+		{From: []Phase{PhaseRunning}, To: PhaseFailed, Name: "the guest moved to a node and never arrived there",
 			When: func(s *State) bool { return s.NeverArrived }},
 	}
 }
 
-// advance applies the table until no row matches, and returns the phases that were entered.
+// advance applies the table until no row matches, and returns the rows that were applied.
 func (s *State) advance() (entered []Rule) {
 	rules := Rules()
 	for range len(rules) {
 		matched := false
 		for _, r := range rules {
-			if contains(r.From, s.Phase) && r.When(s) {
+			if slices.Contains(r.From, s.Phase) && r.When(s) {
 				s.Phase = r.To
 				entered = append(entered, r)
 				matched = true
@@ -98,39 +99,45 @@ func (s *State) advance() (entered []Rule) {
 	return entered
 }
 
-type ending int
+type guestEnding int
 
 const (
-	endNone ending = iota
+	endNone guestEnding = iota
 	endSucceeded
 	endFailed
 )
 
-// end decides how a running guest has ended, from the domain's last state or, when that never came, from what the
-// launcher left as its pod's termination message.
-func (s *State) end() ending {
+// guestEnd decides whether the guest has ended, and how. A guest that has left the current pod has not.
+func (s *State) guestEnd() guestEnding {
+	if s.hasDeparted(s.scope()) {
+		return endNone
+	}
+	return s.Launcher.guestEnd(s.VMI)
+}
+
+// guestEnd decides whether the guest has ended in this pod, and how: from the domain's last state or, if none was
+// observed, from the pod's termination message.
+func (l *Launcher) guestEnd(vmi *contract.VMIObservation) guestEnding {
 	reason := ""
 	switch {
-	case s.departed():
-		return endNone
-	case s.domainIn(contract.DomainShutoff, contract.DomainCrashed):
-		reason = s.Domain.Reason
-		if s.Domain.State == contract.DomainCrashed {
+	case l.isDomainIn(contract.DomainShutoff, contract.DomainCrashed):
+		reason = l.Domain.Reason
+		if l.Domain.State == contract.DomainCrashed {
 			reason = contract.ReasonCrashed
 		}
-	case s.Pod == nil:
+	case l.Pod == nil:
 		return endNone
-	case s.off():
+	case l.isGuestOff():
 		return endFailed
-	case s.Pod.Gone && s.Pod.ExitCode == nil && s.Pod.Phase != "Succeeded":
+	case l.Pod.Gone && l.Pod.ExitCode == nil && l.Pod.Phase != "Succeeded":
 		return endFailed
-	case s.podEnded():
-		reason = s.termination().Reason
-		if reason == "" && s.Pod.Phase == "Succeeded" {
+	case l.hasPodEnded():
+		reason = l.termination().Reason
+		if reason == "" && l.Pod.Phase == "Succeeded" {
 			reason = contract.ReasonShutdown
 		}
-		if reason == "" && s.deleting() {
-			// Cut short, the launcher has no time for last words.
+		if reason == "" && isDeleting(vmi) {
+			// A launcher that is killed has no time for a termination message.
 			reason = contract.ReasonDestroyed
 		}
 	default:
@@ -140,7 +147,7 @@ func (s *State) end() ending {
 	case contract.ReasonShutdown, contract.ReasonNeverRan:
 		return endSucceeded
 	case contract.ReasonDestroyed:
-		if s.VMI != nil && s.VMI.GracePeriodSeconds != nil && *s.VMI.GracePeriodSeconds == 0 {
+		if vmi != nil && vmi.GracePeriodSeconds != nil && *vmi.GracePeriodSeconds == 0 {
 			return endSucceeded
 		}
 		return endFailed
@@ -149,18 +156,18 @@ func (s *State) end() ending {
 	}
 }
 
-// explain says in words why the VMI ended.
-func (s *State) explain(rule Rule) string {
-	if s.Pod == nil || !rule.To.Final() || s.left() {
+// endExplanation returns the reason for the VMI's end, for people.
+func (s *State) endExplanation(rule Rule) string {
+	if s.Pod == nil || !rule.To.Final() || s.hasLeft() {
 		return rule.Name
 	}
 	t := s.termination()
 	switch {
 	case s.Failure != nil && s.StartRefused:
 		return "the domain could not be started: " + s.Failure.Message
-	case s.domainIn(contract.DomainShutoff, contract.DomainCrashed):
+	case s.isDomainIn(contract.DomainShutoff, contract.DomainCrashed):
 		return fmt.Sprintf("%s (domain %s, reason %s)", rule.Name, s.Domain.State, s.Domain.Reason)
-	case s.off():
+	case s.isGuestOff():
 		return s.Fenced.Why
 	case t.Message != "":
 		return fmt.Sprintf("%s: %s", rule.Name, t.Message)
@@ -171,8 +178,8 @@ func (s *State) explain(rule Rule) string {
 	}
 }
 
-// explainMemory adds what the launcher cannot know, and the kubelet says when the container has ended: the kernel ended
-// something in it, most likely QEMU, for want of memory.
+// explainMemory adds that the kernel killed something in the container, most likely QEMU, for lack of memory. The
+// launcher cannot know that; the kubelet reports it after the container has ended.
 func (s *State) explainMemory() {
 	const killed = "OOMKilled"
 	if s.Phase.Final() && s.Pod != nil && s.Pod.ExitReason == killed && !strings.HasSuffix(s.Explanation, outOfMemory) {
@@ -180,14 +187,5 @@ func (s *State) explainMemory() {
 	}
 }
 
-const outOfMemory = "; its pod ran out of memory (OOMKilled): additionalGuestMemoryOverheadRatio of the KubeVirt object " +
-	"gives every launcher more"
-
-func contains(list []Phase, p Phase) bool {
-	for _, x := range list {
-		if x == p {
-			return true
-		}
-	}
-	return false
-}
+const outOfMemory = "; its pod ran out of memory (OOMKilled): additionalGuestMemoryOverheadRatio of the KubeVirt " +
+	"object gives every launcher more"

@@ -1,37 +1,48 @@
 package vmi
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// A guest's launcher says every ten seconds how far the copy is. The longer it has taken, the less often that is shown:
-// when it has gone on for another tenth. So a copy of a minute shows each of them, and one of a day some seventy.
-const progressShare = 10
+// progressFraction bounds how often the status shows the progress of a copy. The launcher reports it every ten seconds.
+// It is shown when the copy has taken a tenth longer than at the last time, so a copy of a minute shows every report,
+// and one of a day about seventy.
+const progressFraction = 10
 
-// refreshProgress takes in how far the guest's launcher says that the copy is.
-func (s *State) refreshProgress(now time.Time) {
-	m := s.Migration
-	if m == nil || m.over() || s.Domain == nil || s.Domain.Migration == nil ||
-		s.Domain.Migration.UID != m.Migration.UID || *s.Domain.Migration == m.Progress {
+// refreshProgress takes the progress of the copy from the guest's domain.
+func (m *Migrations) refreshProgress(d *contract.DomainObservation, now time.Time) {
+	r := m.Migration
+	if r == nil || r.hasEnded() || d == nil || d.Migration == nil || d.Migration.UID != r.Migration.UID ||
+		*d.Migration == r.Progress {
 		return
 	}
-	if m.ProgressFrom.IsZero() {
-		m.ProgressFrom = now
+	if r.ProgressFrom.IsZero() {
+		r.ProgressFrom = now
 	}
-	if now.Sub(m.ProgressAt) >= now.Sub(m.ProgressFrom)/progressShare {
-		m.Progress, m.ProgressAt = *s.Domain.Migration, now
+	if now.Sub(r.ProgressAt) >= now.Sub(r.ProgressFrom)/progressFraction {
+		r.Progress, r.ProgressAt = *d.Migration, now
 	}
 }
 
-// showProgress is a condition as long as the guest is copied.
-func (s *State) showProgress(now time.Time) {
-	var c *contract.Condition
-	if m := s.Migration; m != nil && !m.over() && m.Progress != (contract.MigrationProgress{}) {
-		c = &contract.Condition{Type: contract.ConditionMigrationProgress, Status: "True", Reason: "Copying",
-			Message: m.Progress.Text()}
+// progressCondition returns the condition that shows the progress of the copy or, if scheduling is true, that the
+// target's pod has no node; nil: there is nothing to show.
+func (m *Migrations) progressCondition(ls *Launchers, scheduling bool) *contract.Condition {
+	r := m.Migration
+	if r == nil || r.hasEnded() {
+		return nil
 	}
-	s.Conditions = conditions.Show(s.Conditions, contract.ConditionMigrationProgress, c, now)
+	if r.Progress != (contract.MigrationProgress{}) {
+		return &contract.Condition{Type: contract.ConditionMigrationProgress, Status: "True", Reason: "Copying",
+			Message: r.Progress.Text()}
+	}
+	if p := ls.unscheduledTarget(r.Migration.UID); p != nil && scheduling {
+		return &contract.Condition{Type: contract.ConditionMigrationProgress, Status: "False",
+			Reason: cmp.Or(p.Unschedulable.Reason, "Unschedulable"), Message: fmt.Sprintf(
+				"pod %s, for migration %s, has no node: %s", p.Name, r.Migration.Name, p.Unschedulable.Message)}
+	}
+	return nil
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// TestWhatStandsAgainstAnOperation: every operation in every phase has KubeVirt's answer.
-func TestWhatStandsAgainstAnOperation(t *testing.T) {
+// TestRefuseOperation: every operation in every phase has KubeVirt's answer.
+func TestRefuseOperation(t *testing.T) {
 	notRunning := map[contract.Operation]string{
 		contract.OperationPause: "VM is not running", contract.OperationUnpause: "VMI is not running",
 		contract.OperationFreeze:   "VM is not running",
@@ -27,12 +27,12 @@ func TestWhatStandsAgainstAnOperation(t *testing.T) {
 				text := "Unable to connect to VirtualMachineInstance because phase is " + string(phase) +
 					" instead of Running or Scheduled"
 				if phase == PhaseScheduled {
-					text = "the guest does not run yet, or no longer"
+					text = "the guest is not running"
 				}
-				want(t, s, o, contract.RefusedPhase, text)
+				checkRefusal(t, s, o, contract.RefusedPhase, text)
 				continue
 			}
-			want(t, s, o, contract.RefusedState, notRunning[o])
+			checkRefusal(t, s, o, contract.RefusedState, notRunning[o])
 		}
 	}
 	for name, c := range map[string]struct {
@@ -74,9 +74,9 @@ func TestWhatStandsAgainstAnOperation(t *testing.T) {
 		"another of its name": {
 			request: contract.InstanceRequest{Operation: contract.OperationPause, UID: "other"},
 			kind:    contract.RefusedAway,
-			message: "Another instance of that name is still being dealt with; try again."},
+			message: "Another instance of that name has not ended yet; try again."},
 		"something else than that": {request: contract.InstanceRequest{Operation: "explode"},
-			kind: contract.RefusedFailed, message: `"explode" is no operation`},
+			kind: contract.RefusedFailed, message: `"explode" is not an operation`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := seen(contract.VMIObservation{}, contract.PodObservation{Phase: "Running", NodeName: "n"})
@@ -89,16 +89,17 @@ func TestWhatStandsAgainstAnOperation(t *testing.T) {
 			if c.request.UID == "" {
 				c.request.UID = s.Object.UID
 			}
-			check(t, s.refuse(c.request), c.kind, c.message)
+			checkError(t, s.guestState().check(c.request), c.kind, c.message)
 		})
 	}
-	check(t, (&State{}).refuse(contract.InstanceRequest{Operation: contract.OperationPause}), contract.RefusedAway,
-		"The instance has not been seen yet; try again.")
+	checkError(t, guestState{}.check(contract.InstanceRequest{Operation: contract.OperationPause}),
+		contract.RefusedAway,
+		"The instance has not been observed yet; try again.")
 }
 
-// TestARequestThatWasDone is known in a later run, too. One that failed may be tried again under the same ID, unless it
-// may have been done and twice is once too many.
-func TestARequestThatWasDone(t *testing.T) {
+// A request that was done is known in a later run, too. A failed request may be repeated under the same ID, unless its
+// outcome is unknown and the operation must not be done twice.
+func TestWasDone(t *testing.T) {
 	s := State{}
 	s.Record(contract.OperationRecord{Operation: contract.OperationReset, ID: "reset/1", Since: noon, Until: noon,
 		Outcome: entity.OutcomeDone})
@@ -110,22 +111,22 @@ func TestARequestThatWasDone(t *testing.T) {
 		Outcome: "late", OutcomeUnknown: true})
 	for id, want := range map[string]bool{"reset/1": true, "reset/2": false, "reset/3": true, "pause/4": false,
 		"": false} {
-		done, err := s.did(id)
+		done, err := wasDone(s.Records, id)
 		require.Equal(t, want, done, id)
 		if id == "reset/3" {
-			check(t, err, contract.RefusedAway, "It was begun before, and whether it was done is not known.")
+			checkError(t, err, contract.RefusedAway, "It was begun before, and its outcome is unknown.")
 		} else {
 			require.NoError(t, err, id)
 		}
 	}
 }
 
-func want(t *testing.T, s *State, o contract.Operation, kind, message string) {
+func checkRefusal(t *testing.T, s *State, o contract.Operation, kind, message string) {
 	t.Helper()
-	check(t, s.refuse(contract.InstanceRequest{Operation: o, UID: s.Object.UID}), kind, message)
+	checkError(t, s.guestState().check(contract.InstanceRequest{Operation: o, UID: s.Object.UID}), kind, message)
 }
 
-func check(t *testing.T, err error, kind, message string) {
+func checkError(t *testing.T, err error, kind, message string) {
 	t.Helper()
 	if kind == "" {
 		require.NoError(t, err)
@@ -137,13 +138,13 @@ func check(t *testing.T, err error, kind, message string) {
 	require.Equal(t, message, app.Message())
 }
 
-// TestWhatComesTooLateIsNotDone: whoever asked was told that it was not.
-func TestWhatComesTooLateIsNotDone(t *testing.T) {
+// TestRefusesLateRequest: its caller was answered that it was not done.
+func TestRefusesLateRequest(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Running"},
 		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 	s.Phase = PhaseRunning
 	r := contract.InstanceRequest{Operation: contract.OperationReset, UID: s.Object.UID, NotAfter: noon}
-	require.NoError(t, s.refuseAt(r, noon))
-	check(t, s.refuseAt(r, noon.Add(time.Second)), contract.RefusedAway,
-		"The request comes too late: nobody waits for it any more.")
+	require.NoError(t, s.guestState().checkAt(r, noon))
+	checkError(t, s.guestState().checkAt(r, noon.Add(time.Second)), contract.RefusedAway,
+		"The request came too late: its caller no longer waits for it.")
 }

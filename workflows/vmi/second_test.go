@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const second = "virt-launcher-web-second"
@@ -56,7 +56,7 @@ func (w *world) secondIs(t *testing.T, phase corev1.PodPhase) {
 
 func (w *world) second() *corev1.Pod { return kube.Get[corev1.Pod](w.Kube, cluster.Namespace, second) }
 
-// active are the pods that the instance's status lists, with their nodes.
+// active returns the pods in the instance's status, with their nodes.
 func (w *world) active() map[string]string {
 	out := map[string]string{}
 	vmi := kube.Get[kubevirt.VirtualMachineInstance](w.Kube, cluster.Namespace, cluster.Name)
@@ -66,8 +66,8 @@ func (w *world) active() map[string]string {
 	return out
 }
 
-// TestASecondPodComesAndEnds: it is listed while it is there, nothing is started in it, and its end is not the guest's.
-func TestASecondPodComesAndEnds(t *testing.T) {
+// TestSecondPodIsListedUntilItEnds: nothing is started in it, and its end is not the guest's.
+func TestSecondPodIsListedUntilItEnds(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	own := ""
@@ -96,8 +96,8 @@ func TestASecondPodComesAndEnds(t *testing.T) {
 	require.Equal(t, 1, w.Count(contract.ActivityMarkPod))
 }
 
-// TestANodeThatSomebodyWroteStopsNothing: the pod that it has made is the instance's own wherever it is.
-func TestANodeThatSomebodyWroteStopsNothing(t *testing.T) {
+// TestIgnoresForeignNodeNameInStatus: the pod that the entity made is the instance's, wherever it runs.
+func TestIgnoresForeignNodeNameInStatus(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
 		w.CreateVMI(func(vmi *kubevirt.VirtualMachineInstance) { vmi.Status.NodeName = "elsewhere" })
@@ -112,8 +112,8 @@ func TestANodeThatSomebodyWroteStopsNothing(t *testing.T) {
 	w.run(t)
 }
 
-// TestAnInstanceGoesWithAllItsPods: each is deleted, and each is waited for, whether it was seen or not.
-func TestAnInstanceGoesWithAllItsPods(t *testing.T) {
+// All pods of an instance are deleted, and the entity waits for each, whether it was observed or not.
+func TestDeletesAllPodsOfInstance(t *testing.T) {
 	for name, unseen := range map[string]bool{"seen": false, "not seen": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -141,8 +141,8 @@ func TestAnInstanceGoesWithAllItsPods(t *testing.T) {
 	}
 }
 
-// TestAnEntityWithoutMemoryTellsItsPodsApart, also where it hears of the second one first.
-func TestAnEntityWithoutMemoryTellsItsPodsApart(t *testing.T) {
+// A new entity distinguishes the two pods, also where the second one is observed first.
+func TestNewEntityDistinguishesPods(t *testing.T) {
 	for name, at := range map[string]string{"before the move": cluster.NodeName, "after it": "node2"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

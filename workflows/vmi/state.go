@@ -2,108 +2,139 @@ package vmi
 
 import (
 	"errors"
+	"slices"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// State is everything that a VMI entity knows. It is carried across Continue-As-New.
+// State is the state of a VMI entity. It is carried across Continue-As-New.
 type State struct {
-	// Object is the incarnation that this entity takes care of.
-	Object contract.Object `json:"object"`
-	// VMI is the newest observation of it (nil: none yet).
-	VMI *contract.VMIObservation `json:"vmi,omitempty"`
-	// Launcher is the pod in hand: that which the guest runs in, or is to run in. Others are launcher pods of this VMI
-	// beside it. Nothing is started in them; the VMI stays until they, too, have ended.
-	Launcher
-	Others []Launcher `json:"others,omitempty"`
-	// Next is a newer incarnation of the name, adopted when this one's business has ended.
+	VMIObject
+	Launchers
+	// Next is a newer object of the same name. The entity continues with it when this one is done.
 	Next *contract.VMIObservation `json:"next,omitempty"`
-	// Missed says that the VMI was gone before it was seen: something old and late has started this entity.
-	Missed bool `json:"missed,omitempty"`
+	// NeverSeen means that the VMI was gone before it was observed: a late signal has started this entity.
+	NeverSeen bool `json:"missed,omitempty"`
 
 	Phase      Phase                `json:"phase,omitempty"`
 	PhaseTimes []contract.PhaseTime `json:"phaseTimes,omitempty"`
-	// Reason is status.reason, and Explanation says in words why the VMI failed or ended.
+	// Reason is status.reason. Explanation is why the VMI failed or ended, for people.
 	Reason      string `json:"reason,omitempty"`
 	Explanation string `json:"explanation,omitempty"`
 
-	// EndingSince is when the deletion of the VMI was first seen.
+	// EndingSince is when the deletion of the VMI was first observed.
 	EndingSince time.Time `json:"endingSince,omitzero"`
 
-	// HoldOffFrom and HoldOffUntil are the status hold-off: the answer to an operation does not wait for a write.
-	HoldOffFrom  time.Time `json:"holdOffFrom,omitzero"`
-	HoldOffUntil time.Time `json:"holdOffUntil,omitzero"`
+	WriteDelay
 
-	// LookAt is when the pod is looked for again while its end is waited for: the observation of it may have been
-	// missed.
-	LookAt time.Time `json:"lookAt,omitzero"`
+	// FindPodAt is when the pods are read if their end, or their VMI, is not observed before: the observation may have
+	// been lost.
+	FindPodAt time.Time `json:"lookAt,omitzero"`
 
-	// Starting says that the node's worker is at work on StartDomain.
+	// Starting means that the activity StartDomain runs.
 	Starting bool `json:"starting,omitempty"`
-	// StartCancelled says that this was cancelled.
+	// StartCancelled means that this activity was cancelled.
 	StartCancelled bool `json:"startCancelled,omitempty"`
-	// StartRefused: libvirt or the launcher refused for good.
+	// StartRefused means that libvirt or the launcher refused to start the domain, and a retry would not help.
 	StartRefused bool `json:"startRefused,omitempty"`
+
+	// Warning has the pod's event on why its containers do not start (nil: the events were not read).
+	Warning *Warning `json:"warning,omitempty"`
 
 	// Failure is the last step that failed; the planner does not repeat it before RetryAt.
 	Failure *entity.Failure `json:"failure,omitempty"`
 
-	// SettleBy is until when a status that is still changing by itself is not written yet.
-	SettleBy time.Time `json:"settleBy,omitzero"`
-	// PodsBy is the same where nothing differs but which pods there are: what brings and takes a second one has more to
-	// say in a moment.
-	PodsBy time.Time `json:"podsBy,omitzero"`
-
-	Moves
+	StatusGate
+	Migrations
 	Volumes
+	entity.Logic
 	entity.Manual
 	entity.Memory
 
 	Conditions []contract.Condition `json:"conditions,omitempty"`
 	entity.StatusWrites[contract.VMIStatus]
-	// Announced are the events that were recorded.
+	// Announced has the events that were recorded.
 	Announced entity.Announced `json:"announced,omitempty"`
 }
 
-// observeVMI folds what crdwatch saw of the VMI object.
+// VMIObject is the VMI object that the entity owns.
+type VMIObject struct {
+	// Object has an empty UID until the VMI is observed.
+	Object contract.Object `json:"object"`
+	// VMI is the newest observation of it (nil: none yet).
+	VMI *contract.VMIObservation `json:"vmi,omitempty"`
+}
+
+func (o *VMIObject) isDeleting() bool { return isDeleting(o.VMI) }
+
+func isDeleting(vmi *contract.VMIObservation) bool {
+	return vmi != nil && (vmi.Gone || vmi.DeletionTimestamp != nil)
+}
+
+// statusNode returns the node that the VMI's status names, or "".
+func (o *VMIObject) statusNode() string {
+	if o.VMI == nil {
+		return ""
+	}
+	return o.VMI.NodeName
+}
+
+// ownFinalizers returns the VMI's finalizers that this entity removes. The VM's own is among them: KubeVirt's
+// controller uses it to see how its VMI ended, while a VM entity gets that by a signal.
+func (o *VMIObject) ownFinalizers() []string {
+	return entity.Without(o.VMI.Finalizers, o.otherFinalizers()...)
+}
+
+func (o *VMIObject) otherFinalizers() []string {
+	return entity.Without(o.VMI.Finalizers, contract.FinalizerVMI, contract.FinalizerVM)
+}
+
+// isEvacuated reports whether the guest, which is on that node, has left the one that it was asked to leave.
+func (o *VMIObject) isEvacuated(node string) bool {
+	from := o.VMI.EvacuationNode
+	return from != "" && node != "" && from != node
+}
+
+// observeVMI folds in an observation of the VMI object.
 func (s *State) observeVMI(o contract.VMIObservation) {
-	again := s.HeardObject(o.Epoch)
-	if s.Object.UID == "" && !s.podOfAnother(o.UID) {
-		if s.Missed = o.Gone; !o.Gone {
+	newEpoch := s.AdvanceObjectEpoch(o.Epoch)
+	if s.Object.UID == "" && !s.hasForeignPod(o.UID) {
+		if s.NeverSeen = o.Gone; !o.Gone {
 			s.adopt(o)
-			s.chooseAgain(false)
+			s.rechooseCurrent(s.statusNode(), false)
 		}
 		return
 	}
-	if again || o.Again {
+	if newEpoch || o.Again {
 		s.Migration.askNow()
 	}
-	s.observeClaims(o, again)
+	s.observePVCs(o, &s.VMIObject, newEpoch)
 	was := s.VMI
-	s.VMI, s.Next = entity.Track(was, s.Next, o, again)
-	s.Stale = s.Stale || s.VMI != was && s.VMI.Again && !s.VMI.Gone
+	s.VMI, s.Next = entity.Track(was, s.Next, o, newEpoch)
+	s.ReadAgainIf(s.VMI != was && s.VMI.Again && !s.VMI.Gone)
 }
 
-// podOfAnother says that a pod is held which belongs to another incarnation: its business is ended first.
-func (s *State) podOfAnother(uid string) bool {
+// hasForeignPod reports whether a pod of another VMI object of this name exists: that pod is dealt with first.
+func (s *State) hasForeignPod(uid string) bool {
 	owner := s.owner().UID
-	return s.anyHeld() && owner != "" && owner != uid
+	return s.hasAnyPod() && owner != "" && owner != uid
 }
 
-// adopt begins with an incarnation. What its status says already is believed, so that history lost is not time lost.
+// adopt begins with a VMI object. It takes phase, conditions and migration from the object's status, since this entity
+// may have lost its history.
 func (s *State) adopt(o contract.VMIObservation) {
 	if s.Pod != nil && s.Pod.VMIUID != "" && s.Pod.VMIUID != o.UID {
-		// An old observation of another incarnation's pod, which is gone: this one has not had any yet.
+		// A late observation of another VMI's pod, which is gone: this VMI has had no pod yet.
 		s.Pod, s.Domain, s.Others = nil, nil, nil
 	}
 	s.Object.UID = o.UID
-	s.observeClaims(o, false)
+	s.observePVCs(o, &s.VMIObject, false)
 	s.VMI = &o
 	s.Phase = Phase(o.Phase)
-	if !s.Phase.known() {
-		// Somebody wrote what is no phase. Whether the guest was up decides what a missing pod means.
+	if !s.Phase.isKnown() {
+		// The status has an unknown phase. Whether the guest ever ran decides what a missing pod means.
 		s.Phase = PhaseUnset
 		if o.EverRan {
 			s.Phase = PhaseRunning
@@ -111,42 +142,49 @@ func (s *State) adopt(o contract.VMIObservation) {
 	}
 	s.PhaseTimes = o.PhaseTimes
 	s.Conditions = o.Conditions
-	s.adoptClaim(o.Migration)
+	s.adoptMigration(s.Object.Namespace, o.Migration)
 }
 
-// observePod folds what crdwatch saw of a launcher pod of this VMI.
+// observePod folds in an observation of a launcher pod of this VMI.
 func (s *State) observePod(o contract.PodObservation) {
-	s.Heard(o.Epoch)
+	s.AdvanceEpoch(o.Epoch)
 	if s.Discarded != "" && o.UID == s.Discarded {
 		return
 	}
 	if owner := s.owner().UID; o.VMIUID != "" && owner != "" && o.VMIUID != owner {
-		if s.Object.UID != "" || s.anyHeld() {
+		if s.Object.UID != "" || s.hasAnyPod() {
 			return
 		}
-		s.Pod, s.Domain, s.Others = nil, nil, nil // of an earlier incarnation that nobody has seen
+		s.Pod, s.Domain, s.Others = nil, nil, nil // of an earlier VMI that was never observed
 	}
 	if l := s.launcher(o.UID); l != nil {
-		l.see(entity.Newest(l.Pod, o))
+		l.setPod(entity.Newest(l.Pod, o))
 		s.forgetGone()
 	} else if !o.Gone {
-		s.meet(o)
-		s.choose(false)
+		s.addLauncher(o)
+		s.chooseCurrent(s.statusNode(), false)
 	}
 }
 
-// found folds what launcher pods the API server says there are when it is asked.
-func (s *State) found(pods []contract.PodObservation) {
-	s.LookAt = time.Time{}
-	s.Stale = s.Stale && (s.VMI == nil || !s.VMI.Gone)
-	if s.match(pods); s.Pod == nil {
+// observeReservation folds in the signal of a migration.
+func (s *State) observeReservation(c contract.MigrationClaim, now time.Time) {
+	s.observeClaim(c, s.scope(), now)
+}
+
+// applyFoundPods folds in the launcher pods that the API server has.
+func (s *State) applyFoundPods(pods []contract.PodObservation) {
+	s.FindPodAt = time.Time{}
+	if s.VMI != nil && s.VMI.Gone {
+		s.NoteRead()
+	}
+	if s.matchPods(pods, s.statusNode()); s.Pod == nil {
 		s.Pod = &contract.PodObservation{Gone: true}
 	}
 }
 
-// correct takes in the VMI as an activity read it when it refused to do what it was asked for: that is true, whatever
-// was remembered. An error, with the reason, says that there was nothing new in it: the same would be refused again.
-func (s *State) correct(now *contract.VMIObservation, why string) error {
+// adoptRead folds in the VMI as an activity has read it when it refused a step. It returns an error with the reason if
+// the VMI was as known: a repetition would be refused again.
+func (s *State) adoptRead(now *contract.VMIObservation, why string) error {
 	if now == nil || now.UID != s.Object.UID {
 		return errors.New(why)
 	}
@@ -159,18 +197,18 @@ func (s *State) correct(now *contract.VMIObservation, why string) error {
 	return nil
 }
 
-// correctPod does the same for a pod.
-func (s *State) correctPod(now *contract.PodObservation, why string) error {
+// adoptReadPod does the same for a pod.
+func (s *State) adoptReadPod(now *contract.PodObservation, why string) error {
 	known := now == nil
 	if now != nil {
 		l := s.launcher(now.UID)
 		if l == nil {
-			s.meet(*now)
-			s.choose(false)
+			s.addLauncher(*now)
+			s.chooseCurrent(s.statusNode(), false)
 			return nil
 		}
 		known = !l.Pod.Gone && now.ResourceVersion == l.Pod.ResourceVersion
-		*l = s.anew(*now)
+		*l = s.newLauncher(*now)
 	}
 	if known {
 		return errors.New(why)
@@ -178,71 +216,45 @@ func (s *State) correctPod(now *contract.PodObservation, why string) error {
 	return nil
 }
 
-// read takes in what is true now, whatever was remembered. What the launcher and the node are like is asked, or told
-// again, and the status is written anew: what was written may have been lost.
-func (s *State) read(r contract.ReadVMIResult) {
-	s.Stale, s.OutcomeUnknown = false, true
+// applyRead replaces what is known by what the API server has. The launcher and the node report again, and the status
+// is written again, since the last write may have been lost.
+func (s *State) applyRead(r contract.ReadVMIResult) {
+	s.NoteRead()
+	s.OutcomeUnknown = true
 	s.Next = entity.StillNext(s.Next, r.VMI)
-	s.judge(r.Migratable)
+	s.setMigratable(r.Migratable)
 	if r.VMI == nil {
-		s.VMI = entity.Gone(s.VMI)
+		s.VMI = entity.AsGone(s.VMI)
 	} else {
-		// A migration that the status knows nothing of has not ended: etcd may be an older copy.
+		// A migration that the status does not know has not ended: etcd may be an older copy.
 		s.Ended, s.MigrationState = nil, nil
 		s.adopt(*r.VMI)
 	}
 	pods, before := r.Pods(), s.Pod
 	for _, o := range pods {
 		if l := s.launcher(o.UID); l != nil {
-			*l = s.anew(o)
+			*l = s.newLauncher(o)
 			l.Fenced = nil
 		}
 	}
-	s.match(pods)
-	s.chooseAgain(true)
-	if before != nil && s.podHeld() {
-		s.Domain = nil // it is asked for; what was heard of the others' stays
+	s.matchPods(pods, s.statusNode())
+	s.rechooseCurrent(s.statusNode(), true)
+	if before != nil && s.hasPod() {
+		s.Domain = nil // its node worker reports it again; the domains of other pods stay
 	}
-	if r.VMI != nil && s.Pod != nil && !s.anyHeld() && !s.FinalizerRemoved &&
-		contains([]Phase{PhaseUnset, PhasePending}, s.Phase) {
-		// Etcd was put back to when there was none yet. What is heard of it late does not bring it back.
+	if r.VMI != nil && s.Pod != nil && !s.hasAnyPod() && !s.FinalizerRemoved &&
+		slices.Contains([]Phase{PhaseUnset, PhasePending}, s.Phase) {
+		// etcd was restored to a time before the pod existed. A late observation must not bring the pod back.
 		s.Others, s.Launcher = append(s.Others, s.Launcher), Launcher{}
 	}
 }
 
-// observeDomain folds what the node's worker saw. Only the domains of pods that are known count.
-func (s *State) observeDomain(o contract.DomainObservation) {
-	if l := s.launcher(o.PodUID); l != nil {
-		l.observeDomain(o)
-	}
-}
-
-// observeNode folds what crdwatch saw of the node that a pod is on. It may be told before the pod itself is.
-func (s *State) observeNode(o contract.NodeState) {
-	l := s.launcher(o.PodUID)
-	if l == nil {
-		l = &s.Launcher
-	}
-	l.observeNode(o)
-}
-
-// next moves on to the newer incarnation.
-func (s *State) next() State {
-	n := State{Object: contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name},
-		Memory: s.Memory.Next()}
+// successor returns the state with which the entity continues for the newer object.
+func (s *State) successor() State {
+	n := State{Memory: s.Memory.Next(), Logic: s.Logic}
+	n.Object = contract.Object{Namespace: s.Object.Namespace, Name: s.Object.Name}
 	if s.Next != nil {
 		n.adopt(*s.Next)
 	}
 	return n
-}
-
-// judge takes in whether the guest can be moved, where that was asked.
-func (s *State) judge(m *contract.Migratable) {
-	if m != nil {
-		s.Migratable = m
-	}
-}
-
-func (s *State) deleting() bool {
-	return s.VMI != nil && (s.VMI.Gone || s.VMI.DeletionTimestamp != nil)
 }

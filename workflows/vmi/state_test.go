@@ -7,11 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
-func TestAPodWithoutANodeEndsWhenItIsDeleted(t *testing.T) {
+func TestPodWithoutNodeEndsWhenDeleted(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := State{Phase: PhaseScheduling}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "1", Phase: "Scheduling", DeletionTimestamp: &now,
@@ -26,10 +27,10 @@ func TestAPodWithoutANodeEndsWhenItIsDeleted(t *testing.T) {
 	pod := *s.Pod
 	pod.NodeName = "node1"
 	placed.Pod = &pod
-	require.False(t, placed.podEnded(), "a pod on a node may run: deleting it is no proof that it ended")
+	require.False(t, placed.hasPodEnded(), "a pod on a node may run: deleting it is no proof that it ended")
 }
 
-func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
+func TestNewerObjectProvesOldIsGone(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "old", ResourceVersion: "1"})
 	s.Pod = &contract.PodObservation{Gone: true}
@@ -38,8 +39,8 @@ func TestANewerObjectProvesThatTheOldOneIsGone(t *testing.T) {
 	require.Equal(t, entity.ActNext, s.decide(time.Unix(1000, 0)).Action)
 }
 
-// TestWhatIsSentAgain: a version of the VMI that this run does not know is one that Temporal has lost.
-func TestWhatIsSentAgain(t *testing.T) {
+// TestReadsAfterUnknownVersionIsResent: Temporal has lost a version of the VMI that this run does not know.
+func TestReadsAfterUnknownVersionIsResent(t *testing.T) {
 	for version, stale := range map[string]bool{"1": false, "2": false, "3": true} {
 		s := State{}
 		s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "2"})
@@ -49,17 +50,17 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestAnEarlierPodEndsFirst: a pod whose VMI nobody saw is there when an object of the same name appears.
-func TestAnEarlierPodEndsFirst(t *testing.T) {
+// TestEarlierPodEndsFirst: a pod whose VMI was never observed exists when an object of the same name appears.
+func TestEarlierPodEndsFirst(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := State{}
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "old", ResourceVersion: "1", Phase: "Running",
 		NodeName: "node1", Finalizers: []string{contract.FinalizerPod}, DeletionTimestamp: &now})
 	s.observeVMI(contract.VMIObservation{UID: "new", ResourceVersion: "2"})
 	s.refresh(now)
-	require.Equal(t, entity.ActRead, s.decide(now).Action, "nobody has told of the earlier one")
-	s.read(contract.ReadVMIResult{FindPodResult: contract.FoundPods(*s.Pod)})
-	s.LookAt = now.Add(lookAgain)
+	require.Equal(t, entity.ActRead, s.decide(now).Action, "the earlier one was not observed")
+	s.applyRead(contract.ReadVMIResult{FindPodResult: contract.FoundPods(*s.Pod)})
+	s.FindPodAt = now.Add(findPodAfter)
 	require.Equal(t, entity.ActNone, s.decide(now).Action, "the earlier guest may still run")
 	ended := *s.Pod
 	ended.Phase, ended.ResourceVersion = "Succeeded", "3"
@@ -67,31 +68,31 @@ func TestAnEarlierPodEndsFirst(t *testing.T) {
 	require.Equal(t, actRemovePodFinalizer, s.decide(now).Action)
 	s.Failure = &entity.Failure{Step: string(actRemovePodFinalizer), RetryAt: now.Add(time.Second)}
 	require.Equal(t, decision{WakeAt: now.Add(time.Second),
-		Waiting: "another attempt to remove the finalizer of the launcher pod: "}, s.decide(now))
+		Waiting: waits.For(waits.NextAttempt, actRemovePodFinalizer, "")}, s.decide(now))
 	s.observePod(contract.PodObservation{UID: "p", Gone: true})
 	require.Equal(t, entity.ActNext, s.decide(now).Action)
-	s = s.next()
+	s = s.successor()
 	require.Equal(t, "new", s.Object.UID)
 	require.Nil(t, s.Pod)
 }
 
-func TestThePodOfAnEarlierObjectIsNotTakenForItsOwn(t *testing.T) {
+func TestDropsPodOfEarlierObject(t *testing.T) {
 	s := State{}
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "old", ResourceVersion: "5", Phase: "Succeeded"})
-	s.found(nil)
+	s.applyFoundPods(nil)
 	s.observeVMI(contract.VMIObservation{UID: "new", ResourceVersion: "10", Phase: "Pending"})
 	s.refresh(time.Time{})
 	require.Equal(t, actCreatePod, s.decide(time.Time{}).Action)
 }
 
-func TestAnEntityThatCameTooLateEnds(t *testing.T) {
+func TestFinishesWhenInstanceIsAlreadyGone(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", Gone: true})
 	require.Equal(t, entity.ActFinish, s.decide(time.Time{}).Action)
 }
 
-// TestANewEpochIsReadBeforeAnythingIsDecided: what is remembered may be of an older copy of the history.
-func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
+// TestReadsFirstInNewEpoch: the state may be that of an older copy of the history.
+func TestReadsFirstInNewEpoch(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "50", Phase: "Scheduling", Epoch: 1})
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", NodeName: "n",
@@ -99,21 +100,21 @@ func TestANewEpochIsReadBeforeAnythingIsDecided(t *testing.T) {
 	s.Fenced = &Fencing{PodUID: "p"}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "9", Phase: "Running", Epoch: 2})
 	require.Equal(t, entity.ActRead, s.decide(noon).Action, "also where versions run backwards")
-	s.read(contract.ReadVMIResult{
+	s.applyRead(contract.ReadVMIResult{
 		VMI: &contract.VMIObservation{UID: "i", ResourceVersion: "10", Phase: "Running"},
 		FindPodResult: contract.FoundPods(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "11",
 			Phase: "Running", NodeName: "n", ComputeRunning: true}),
 	})
 	require.Equal(t, PhaseRunning, s.Phase)
 	require.Equal(t, "10", s.VMI.ResourceVersion)
-	require.Nil(t, s.Fenced, "whether its node is off is to be told again")
+	require.Nil(t, s.Fenced, "the proof that its node is off must be renewed")
 	s.refresh(noon)
 	require.Equal(t, actStartDomain, s.decide(noon).Action, "which finds the domain that runs")
 }
 
-// TestAnotherObjectInANewEpoch comes after the one that is known, although its version is lower: etcd was put back.
-// Whether that is gone is read; as long as it is there, the other one is old news.
-func TestAnotherObjectInANewEpoch(t *testing.T) {
+// In a new epoch another object of the name comes after the known one, although its version is lower: etcd was
+// restored. The entity reads whether the known object is gone. As long as it exists, the other one is outdated.
+func TestAnotherObjectInNewEpoch(t *testing.T) {
 	for name, there := range map[string]bool{"the known one is gone": false, "the known one is there": true} {
 		t.Run(name, func(t *testing.T) {
 			s := State{}
@@ -125,49 +126,49 @@ func TestAnotherObjectInANewEpoch(t *testing.T) {
 			if there {
 				r.VMI = &contract.VMIObservation{UID: "i", ResourceVersion: "51", Phase: "Running"}
 			}
-			s.read(r)
+			s.applyRead(r)
 			if there {
 				require.Nil(t, s.Next)
 				return
 			}
 			require.Equal(t, actFindPod, s.decide(noon).Action)
-			s.found(nil)
+			s.applyFoundPods(nil)
 			require.Equal(t, entity.ActNext, s.decide(noon).Action)
-			next := s.next()
+			next := s.successor()
 			require.Equal(t, "before", next.Object.UID)
 		})
 	}
 }
 
-// TestThePodsOfAnInstanceThatIsGoneInANewEpoch are looked for at once: they may have gone with it, and nobody hears of
-// that.
-func TestThePodsOfAnInstanceThatIsGoneInANewEpoch(t *testing.T) {
+// In a new epoch the pods of an instance that is gone are searched for at once: they may have gone with it without an
+// observation.
+func TestSearchesPodsOfGoneInstanceInNewEpoch(t *testing.T) {
 	s := State{}
 	s.observeVMI(contract.VMIObservation{UID: "i", ResourceVersion: "50", Phase: "Running", Epoch: 1})
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", Epoch: 1,
 		Finalizers: []string{contract.FinalizerPod}})
 	s.observeVMI(contract.VMIObservation{UID: "i", Gone: true, Epoch: 2})
 	require.Equal(t, actFindPod, s.decide(noon).Action)
-	s.found(nil)
+	s.applyFoundPods(nil)
 	require.Equal(t, entity.ActFinish, s.decide(noon).Action)
 }
 
-// TestWhatIsHeardOfClaimsWhileThePodIsMade is newer than what was read for it.
-func TestWhatIsHeardOfClaimsWhileThePodIsMade(t *testing.T) {
+// TestKeepsPVCsObservedDuringCreatePod: they are newer than what the activity has read.
+func TestKeepsPVCsObservedDuringCreatePod(t *testing.T) {
 	said := func(capacity string) []contract.VolumeClaim {
 		return []contract.VolumeClaim{{Volume: "data", Claim: "data", UID: "c", Capacity: capacity}}
 	}
 	var s State
 	s.Object.UID = "u"
-	s.attempted(contract.CreatePodResult{Claims: said("1Gi")}, noon)
-	require.Equal(t, said("1Gi"), s.Claims)
-	s.observeClaims(contract.VMIObservation{UID: "u", Claims: said("2Gi")}, true)
-	s.attempted(contract.CreatePodResult{Claims: said("1Gi")}, noon)
-	require.Equal(t, said("2Gi"), s.Claims)
+	s.noteAttempt(contract.CreatePodResult{Claims: said("1Gi")}, noon)
+	require.Equal(t, said("1Gi"), s.PVCs)
+	s.observePVCs(contract.VMIObservation{UID: "u", Claims: said("2Gi")}, &s.VMIObject, true)
+	s.noteAttempt(contract.CreatePodResult{Claims: said("1Gi")}, noon)
+	require.Equal(t, said("2Gi"), s.PVCs)
 }
 
-// TestAPodThatRanOutOfMemory says so as soon as the kubelet does, also of a guest whose end was seen before.
-func TestAPodThatRanOutOfMemory(t *testing.T) {
+// An OOMKilled pod is explained as soon as the kubelet reports it, also for a guest whose end was observed before.
+func TestExplainsOOMKilledPod(t *testing.T) {
 	one := int32(1)
 	pod := contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "51", Phase: "Running", NodeName: "n",
 		ComputeRunning: true}

@@ -2,14 +2,15 @@ package vmi
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// KubeVirt's names.
+// Names of KubeVirt.
 const (
 	conditionCredentials    = "AccessCredentialsSynchronized"
 	reasonDomainFailed      = "Synchronizing with the Domain failed."
@@ -17,126 +18,159 @@ const (
 	reasonCredentialsFailed = "AccessCredentialsSyncFailed"
 )
 
-// refresh brings phase, phase times and conditions up to what is known. It runs before each decision and is as
-// deterministic as one.
+// refresh derives phase, phase times and conditions from the observations. It runs before each decision and is
+// deterministic.
 func (s *State) refresh(now time.Time) {
 	for _, l := range s.launchers() {
 		l.refreshNode(now)
 	}
 	if s.VMI == nil {
-		if s.anyHeld() && s.LookAt.IsZero() {
-			s.LookAt = now
+		if s.hasAnyPod() && s.FindPodAt.IsZero() {
+			s.FindPodAt = now
 		}
 		return
 	}
-	if s.deleting() && s.EndingSince.IsZero() {
+	if s.isDeleting() && s.EndingSince.IsZero() {
 		s.EndingSince, s.SettleBy = now, now.Add(endSettle)
 	}
-	s.refreshClaim(now)
-	s.refreshOrphans(now)
+	s.refreshMigration(s.scope(), now)
+	s.refreshOrphans(&s.Launchers, now)
 	for _, r := range s.advance() {
-		s.enter(r, now)
+		s.enterPhase(r, now)
 	}
-	s.refreshArrival(now)
-	s.refreshProgress(now)
+	s.refreshArrival(s.scope(), s.Written, now)
+	s.refreshProgress(s.Domain, now)
 	s.refreshConditions(now)
 	s.explainMemory()
-	s.track(now)
+	s.recordOperation(now)
+	s.settlePods(s.differsOnlyInPods(), now)
 	switch {
-	case !s.onlyPods():
-		s.PodsBy = time.Time{}
-	case s.PodsBy.IsZero():
-		s.PodsBy = now.Add(settleTime)
-	}
-	switch {
-	case !s.deleting() || !s.anyHeld():
-		s.LookAt = time.Time{}
-	case s.LookAt.IsZero():
-		s.LookAt = now.Add(lookAgain)
+	case !s.isDeleting() || !s.hasAnyPod():
+		s.FindPodAt = time.Time{}
+	case s.FindPodAt.IsZero():
+		s.FindPodAt = now.Add(findPodAfter)
 	}
 }
 
-func (s *State) enter(r Rule, now time.Time) {
+func (s *State) enterPhase(r Rule, now time.Time) {
 	if r.To.Final() {
-		s.Explanation = s.explain(r)
-		if s.Pod != nil && s.Pod.Gone && s.Pod.ExitCode == nil && s.Domain != nil {
-			s.Reason = "PodVanished"
-		}
-		if n := s.node(); s.off() || n != nil && (n.Gone || !n.Ready) && s.Pod.Gone && s.Pod.ExitCode == nil {
-			s.Reason = contract.ReasonNodeUnresponsive
+		s.Explanation = s.endExplanation(r)
+		s.Reason = cmp.Or(s.endReason(s.isDeleting()), s.Reason)
+	}
+	s.settlePhase(r.To, !s.EndingSince.IsZero(), now)
+	if _, known := phaseSince(s.PhaseTimes, r.To); !known {
+		s.PhaseTimes = append(s.PhaseTimes, contract.PhaseTime{Phase: string(r.To), Time: now.Truncate(time.Second)})
+	}
+}
+
+// endReason returns status.reason of an instance whose guest has ended in this pod, or "".
+func (l *Launcher) endReason(deleting bool) string {
+	vanished := l.Pod != nil && l.Pod.Gone && l.Pod.ExitCode == nil
+	n := l.node()
+	switch {
+	case l.isGuestOff(), vanished && n != nil && (n.Gone || !n.Ready):
+		return contract.ReasonNodeUnresponsive
+	case vanished && l.Domain != nil:
+		return "PodVanished"
+	case !deleting && l.wasDeletedByOthers():
+		return contract.ReasonEvicted
+	default:
+		return ""
+	}
+}
+
+// phaseSince returns when a phase was entered, and whether it was.
+func phaseSince(times []contract.PhaseTime, p Phase) (time.Time, bool) {
+	for _, t := range times {
+		if t.Phase == string(p) {
+			return t.Time, true
 		}
 	}
-	if s.SettleBy.IsZero() && (r.To == PhaseScheduling || r.To == PhaseRunning) || r.To.Final() &&
-		s.EndingSince.IsZero() {
-		s.SettleBy = now.Add(settleTime)
-	}
-	for _, t := range s.PhaseTimes {
-		if t.Phase == string(r.To) {
-			return
-		}
-	}
-	s.PhaseTimes = append(s.PhaseTimes, contract.PhaseTime{Phase: string(r.To), Time: now.Truncate(time.Second)})
+	return time.Time{}, false
 }
 
 func (s *State) refreshConditions(now time.Time) {
-	set := func(c contract.Condition) { s.Conditions = conditions.Set(s.Conditions, c, now.Truncate(time.Second)) }
-	if c := s.readyCondition(); !s.staysReady(c) {
-		set(c)
+	at := now.Truncate(time.Second)
+	set := func(kind string, c *contract.Condition) { // a message alone changes nothing
+		if c == nil {
+			s.Conditions = conditions.Remove(s.Conditions, kind)
+			return
+		}
+		c.Type = kind
+		s.Conditions = conditions.Set(s.Conditions, *c, at)
 	}
-	switch {
-	case s.trouble():
-		set(contract.Condition{Type: "Synchronized", Status: "False", Reason: s.Failure.Reason,
-			Message: s.Failure.Message})
-	default:
-		s.Conditions = conditions.Show(s.Conditions, "Synchronized", s.launcherProblem(now), now.Truncate(time.Second))
+	if c := s.readyCondition(); !s.keepsReady(s.Conditions, c) {
+		set("Ready", &c)
+	}
+	if s.hasUserVisibleFailure() {
+		set("Synchronized", &contract.Condition{Status: "False", Reason: s.Failure.Reason, Message: s.Failure.Message})
+	} else {
+		s.Conditions = conditions.Show(s.Conditions, "Synchronized", s.launcherProblem(now), at)
 	}
 	s.refreshLost(now)
-	lacking := s.lacking()
-	switch {
-	case s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil:
-		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
-			Message: s.Pod.Unschedulable.Message})
-	case lacking != nil && !lacking.Populating():
-		set(contract.Condition{Type: "PodScheduled", Status: "False", Reason: "Unschedulable",
-			Message: lacking.Message})
-	default:
-		s.Conditions = conditions.Remove(s.Conditions, "PodScheduled")
-	}
+	set("PodScheduled", s.podScheduledCondition())
 	if s.Phase == PhaseRunning || s.Phase == PhaseScheduled {
 		s.showMigratable(now)
 	}
-	if from := s.VMI.EvacuationNode; from != "" && s.Phase == PhaseRunning && s.Pod != nil && s.Pod.NodeName == from {
-		set(contract.Condition{Type: "EvictionRequested", Status: "True", Reason: "EvictionRequested"})
-	} else {
-		s.Conditions = conditions.Remove(s.Conditions, "EvictionRequested")
-	}
-	s.showDataVolumes(now.Truncate(time.Second))
-	s.showProgress(now.Truncate(time.Second))
-	s.Conditions = s.Show(s.Conditions, now.Truncate(time.Second))
+	set("EvictionRequested", s.evictionCondition())
+	set(conditionDataVolumes, s.dataVolumesCondition(s.awaitedVolumes()))
+	s.Conditions = conditions.Show(s.Conditions, contract.ConditionMigrationProgress,
+		s.progressCondition(&s.Launchers, s.HasChange(contract.ChangeAfterFirst)), at)
+	s.Conditions = s.SetConditions(s.Conditions, at)
 	if s.domainUnknown() {
 		return
 	}
-	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected {
-		set(contract.Condition{Type: "AgentConnected", Status: "True"})
-	} else if !s.Arriving || !s.agentReturns() {
-		s.Conditions = conditions.Remove(s.Conditions, "AgentConnected")
+	running := s.Phase == PhaseRunning
+	agent := running && s.Domain != nil && s.Domain.AgentConnected
+	if agent || !s.Arriving || !s.isAgentReturning(s.Written) {
+		set("AgentConnected", conditionIf(agent, contract.Condition{}))
 	}
-	if s.Phase == PhaseRunning && s.Domain != nil && s.Domain.AgentConnected && s.Domain.Guest != nil &&
-		s.Domain.Guest.AgentProblem != "" {
-		set(contract.Condition{Type: "AgentVersionNotSupported", Status: "True", Reason: s.Domain.Guest.AgentProblem})
-	} else {
-		s.Conditions = conditions.Remove(s.Conditions, "AgentVersionNotSupported")
-	}
+	set("AgentVersionNotSupported", agentProblem(agent, s.Domain))
 	s.showCredentials(now)
-	if s.Phase == PhaseRunning && s.halted() {
-		set(pausedCondition(s.Domain.Reason))
-	} else {
-		s.Conditions = conditions.Remove(s.Conditions, "Paused")
-	}
+	set("Paused", pausedCondition(running && s.isGuestPaused(s.isMoving()), s.Domain))
 }
 
-// showCredentials says whether the guest's users have what the VMI's access credentials ask for. Of a target's launcher
-// nothing is known at first: what the source's has said stays.
+// conditionIf returns the condition, which is true then, or nil.
+func conditionIf(is bool, c contract.Condition) *contract.Condition {
+	if !is {
+		return nil
+	}
+	c.Status = "True"
+	return &c
+}
+
+// podScheduledCondition returns the condition of a pod that has no node, or is not created because PVCs are missing;
+// nil: there is no such pod.
+func (s *State) podScheduledCondition() *contract.Condition {
+	c := contract.Condition{Status: "False", Reason: "Unschedulable"}
+	switch lacking := s.awaitedVolumes(); {
+	case s.Phase == PhaseScheduling && s.Pod != nil && s.Pod.Unschedulable != nil:
+		c.Message = s.Pod.Unschedulable.Message
+	case lacking != nil && !lacking.Populating():
+		c.Message = lacking.Message
+	default:
+		return nil
+	}
+	return &c
+}
+
+// evictionCondition returns the condition of a guest that is to leave its node; nil: it is not.
+func (s *State) evictionCondition() *contract.Condition {
+	from := s.VMI.EvacuationNode
+	return conditionIf(from != "" && s.Phase == PhaseRunning && s.Pod != nil && s.Pod.NodeName == from,
+		contract.Condition{Reason: "EvictionRequested"})
+}
+
+// agentProblem returns the condition of a connected guest agent that lacks something; nil: it lacks nothing.
+func agentProblem(connected bool, d *contract.DomainObservation) *contract.Condition {
+	if !connected || d.Guest == nil {
+		return nil
+	}
+	return conditionIf(d.Guest.AgentProblem != "", contract.Condition{Reason: d.Guest.AgentProblem})
+}
+
+// showCredentials sets the condition for the VMI's access credentials. A target's launcher does not report them at
+// first: until it does, the source's report stays.
 func (s *State) showCredentials(now time.Time) {
 	if s.Phase != PhaseRunning || s.Domain == nil || s.Domain.AccessCredentials == nil {
 		return
@@ -149,7 +183,7 @@ func (s *State) showCredentials(now time.Time) {
 	}
 	if old, ok := conditions.Get(s.Conditions, c.Type); ok && old.Status == c.Status {
 		c.LastTransitionTime = old.LastTransitionTime
-		if old.Message != c.Message { // it is another failure
+		if old.Message != c.Message { // another failure
 			s.Announced.Forget(contract.Event{Type: "Warning", Reason: reasonCredentialsFailed})
 		}
 	}
@@ -157,7 +191,7 @@ func (s *State) showCredentials(now time.Time) {
 	s.Announced.Forget(other)
 }
 
-// credentialsEvent has KubeVirt's words.
+// credentialsEvent returns KubeVirt's event for that condition.
 func (s *State) credentialsEvent() (contract.Event, bool) {
 	c, ok := conditions.Get(s.Conditions, conditionCredentials)
 	if c.Status == "True" {
@@ -168,10 +202,10 @@ func (s *State) credentialsEvent() (contract.Event, bool) {
 		Message: "Access credentials sync failed: " + c.Message}, ok
 }
 
-// showMigratable says whether the guest can be moved.
+// showMigratable sets the conditions LiveMigratable and StorageLiveMigratable.
 func (s *State) showMigratable(now time.Time) {
 	m := s.Migratable
-	if m == nil { // nobody has said it yet: what was written before stays
+	if m == nil { // not known yet: the written conditions stay
 		return
 	}
 	for _, c := range []contract.Condition{
@@ -186,10 +220,13 @@ func (s *State) showMigratable(now time.Time) {
 	}
 }
 
-// pausedCondition has KubeVirt's words for what it knows.
-func pausedCondition(why string) contract.Condition {
-	c := contract.Condition{Type: "Paused", Status: "True", Reason: "PausedByUser", Message: "VMI was paused by user"}
-	switch why {
+// pausedCondition returns KubeVirt's condition Paused for libvirt's reason; nil: the guest is not paused.
+func pausedCondition(paused bool, d *contract.DomainObservation) *contract.Condition {
+	if !paused {
+		return nil
+	}
+	c := contract.Condition{Status: "True", Reason: "PausedByUser", Message: "VMI was paused by user"}
+	switch d.Reason {
 	case contract.PausedIOError:
 		c.Reason, c.Message = "PausedIOError", "VMI was paused, low-level IO error detected"
 	case contract.PausedNoSpace:
@@ -200,35 +237,35 @@ func pausedCondition(why string) contract.Condition {
 	case contract.PausedOther:
 		c.Reason, c.Message = "PausedByHypervisor", "VMI was paused by its hypervisor"
 	}
-	return c
+	return &c
 }
 
-// domainUnknown says that the guest runs, as an earlier workflow wrote, and that its node's worker has not said how
-// yet.
+// domainUnknown reports whether the guest runs according to the written status while its node worker has not reported
+// the domain yet.
 func (s *State) domainUnknown() bool {
 	return s.Phase == PhaseRunning && s.Domain == nil
 }
 
-// urgentNews says that something is wrong of which users are to hear even while the domain is unknown.
-func (s *State) urgentNews() bool {
+// hasUrgentProblem reports whether there is a problem that is written even while the domain is unknown.
+func (s *State) hasUrgentProblem() bool {
 	_, lost := conditions.Get(s.Conditions, contract.ConditionNodeLost)
-	return lost || s.trouble() || s.Refused != nil
+	return lost || s.hasUserVisibleFailure() || s.Refused != nil
 }
 
-// trouble says that something failed which users are to hear of. A status that could not be written is none: once it
-// can be, that is over.
-func (s *State) trouble() bool {
+// hasUserVisibleFailure reports whether a step failed that the status shows. A failed write of the status is not shown:
+// it is over as soon as a write succeeds.
+func (s *State) hasUserVisibleFailure() bool {
 	return s.Failure != nil && s.Failure.Step != string(entity.ActWrite) &&
 		s.Failure.Step != string(actRemoveFinalizers)
 }
 
-// readyCondition is KubeVirt's: False with a reason until the guest runs, then as the pod has it.
+// readyCondition returns KubeVirt's condition Ready: False with a reason until the guest runs, then that of the pod.
 func (s *State) readyCondition() contract.Condition {
 	no := func(reason, message string) contract.Condition {
 		return contract.Condition{Type: "Ready", Status: "False", Reason: reason, Message: message}
 	}
 	switch {
-	case !s.podHeld():
+	case !s.hasPod():
 		return no("PodNotExists", "virt-launcher pod has not yet been scheduled")
 	case s.Pod.DeletionTimestamp != nil || s.PodDeleted:
 		return no("PodTerminating", "virt-launcher pod is terminating")
@@ -254,14 +291,14 @@ func failureReason(a action) string {
 	}
 }
 
-// status is what users are to see.
+// status returns the desired status.
 func (s *State) status() contract.VMIStatus {
 	st := contract.VMIStatus{
 		Phase:      string(s.Phase),
 		Reason:     s.Reason,
 		Conditions: s.Conditions,
 		PhaseTimes: s.PhaseTimes,
-		Claims:     s.shownClaims(),
+		Claims:     s.statusPVCs(),
 
 		DomainUnknown: s.domainUnknown(),
 	}
@@ -284,29 +321,15 @@ func (s *State) status() contract.VMIStatus {
 		st.AgentConnected, st.Guest = d.AgentConnected, d.Guest
 		st.Frozen = d.Frozen && s.Phase == PhaseRunning
 		st.IPs = s.Pod.IPs
-		if s.Arriving && s.agentReturns() {
+		if s.Arriving && s.isAgentReturning(s.Written) {
 			st.AgentConnected, st.Guest = true, s.Written.Guest
 		}
 	}
 	return st
 }
 
-// activePods are the pods of this VMI that are there, each with its node.
-func (s *State) activePods() map[string]string {
-	var out map[string]string
-	for _, l := range s.launchers() {
-		if l.podHeld() {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[l.Pod.UID] = l.Pod.NodeName
-		}
-	}
-	return out
-}
-
-// leftPods are those that the VMI lists although they are not there any more.
-func (s *State) leftPods(st contract.VMIStatus) []string {
+// vanishedPods returns the pods that the VMI's status lists and that no longer exist.
+func (s *State) vanishedPods(st contract.VMIStatus) []string {
 	var out []string
 	for _, uid := range s.VMI.ActivePods {
 		if _, there := st.ActivePods[uid]; !there {
@@ -316,17 +339,17 @@ func (s *State) leftPods(st contract.VMIStatus) []string {
 	return out
 }
 
-// differs says whether the status is worth a write: anything at all but what only the pod's node assignment added while
-// it boots.
-func (s *State) differs() bool {
-	if s.OutcomeUnknown || s.unwritten() {
+// needsWrite reports whether the status differs from the written one. While the instance boots, differences that only
+// the pod's node assignment caused do not count.
+func (s *State) needsWrite() bool {
+	if s.OutcomeUnknown || s.hasUnwrittenStage() {
 		return true
 	}
 	if s.Written == nil {
-		// A VMI made by its VM says Pending from the start, and one that is older than this workflow says what was
+		// A VMI made by its VM is Pending from the start. One that is older than this workflow has the status that was
 		// written then.
-		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final() || s.trouble() ||
-			s.urgentNews() || s.lacking() != nil
+		return s.VMI.Phase != string(s.Phase) || s.Domain != nil || s.Phase.Final() || s.hasUserVisibleFailure() ||
+			s.hasUrgentProblem() || s.awaitedVolumes() != nil
 	}
 	now := s.status()
 	if s.Phase == PhaseScheduling && s.Written.Phase == string(PhaseScheduling) {
@@ -336,10 +359,9 @@ func (s *State) differs() bool {
 	return !entity.Same(now, *s.Written)
 }
 
-// onlyPods says that the status differs from what was written in nothing but the pods that migrations have brought and
-// taken.
-func (s *State) onlyPods() bool {
-	if s.Migration == nil && s.MigrationState == nil || s.Written == nil || s.OutcomeUnknown || s.unwritten() {
+// differsOnlyInPods reports whether migrations have added or removed pods, and the status otherwise is as written.
+func (s *State) differsOnlyInPods() bool {
+	if s.Migration == nil && s.MigrationState == nil || s.Written == nil || s.OutcomeUnknown || s.hasUnwrittenStage() {
 		return false
 	}
 	now := s.status()
@@ -350,78 +372,68 @@ func (s *State) onlyPods() bool {
 	return entity.Same(now, *s.Written)
 }
 
-// ownFinalizers are those of the VMI that this entity removes. The VM's own is among them: it lets the VM see how its
-// VMI ended, and a VM entity is told that directly.
-func (s *State) ownFinalizers() []string {
-	var own []string
-	for _, f := range s.VMI.Finalizers {
-		if f == contract.FinalizerVMI || f == contract.FinalizerVM {
-			own = append(own, f)
-		}
-	}
-	return own
+// newEvents returns the events that the state calls for and that were not recorded yet.
+func (s *State) newEvents() []contract.Event {
+	return s.Announced.Missing(slices.Concat(s.phaseEvents(), s.problemEvents())...)
 }
 
-func (s *State) otherFinalizers() []string {
-	return entity.Without(s.VMI.Finalizers, contract.FinalizerVMI, contract.FinalizerVM)
-}
-
-// news are the events that the state calls for and that were not recorded yet.
-func (s *State) news() []contract.Event {
+// phaseEvents returns the events of a guest's start and end.
+func (s *State) phaseEvents() []contract.Event {
+	_, ran := phaseSince(s.PhaseTimes, PhaseRunning)
 	var events []contract.Event
-	add := func(kind, reason, message string) {
-		events = append(events, contract.Event{Type: kind, Reason: reason, Message: message})
+	if s.Phase == PhaseRunning || s.Phase.Final() && ran {
+		events = append(events, normalEvent("Created", "VirtualMachineInstance defined."),
+			normalEvent("Started", "VirtualMachineInstance started."))
 	}
-	ran := s.Phase == PhaseRunning || s.Phase.Final() && s.ranOnce()
-	if ran {
-		add("Normal", "Created", "VirtualMachineInstance defined.")
-		add("Normal", "Started", "VirtualMachineInstance started.")
+	if !ran || !s.Phase.Final() {
+		return events
 	}
-	if s.ranOnce() {
-		switch s.Phase {
-		case PhaseSucceeded:
-			add("Normal", "Stopped", "The VirtualMachineInstance was shut down.")
-		case PhaseFailed:
-			add("Warning", "Stopped", "The VirtualMachineInstance crashed.")
-		default:
-		}
+	stopped := normalEvent("Stopped", "The VirtualMachineInstance was shut down.")
+	if s.Phase == PhaseFailed {
+		stopped = warningEvent("Stopped", "The VirtualMachineInstance crashed.")
 	}
-	if s.ranOnce() && s.Phase.Final() && s.deleting() {
-		message := "Signaled Deletion"
-		if s.termination().Reason == contract.ReasonDestroyed || s.Domain != nil &&
-			s.Domain.Reason == contract.ReasonDestroyed {
-			message = "VirtualMachineInstance stopping"
-		}
-		add("Normal", "Deleted", message)
+	events = append(events, stopped)
+	if !s.isDeleting() {
+		return events
 	}
+	if s.termination().Reason == contract.ReasonDestroyed || s.Domain != nil &&
+		s.Domain.Reason == contract.ReasonDestroyed {
+		return append(events, normalEvent("Deleted", "VirtualMachineInstance stopping"))
+	}
+	return append(events, normalEvent("Deleted", "Signaled Deletion"))
+}
+
+// problemEvents returns the events of what prevents a guest from moving, running or being as its spec says.
+func (s *State) problemEvents() []contract.Event {
+	var events []contract.Event
 	if m := s.Migratable; s.Phase == PhaseRunning && s.VMI.EvictionStrategy == "LiveMigrate" && m != nil &&
 		m.Method != "" && m.Reason != "" {
-		add("Warning", "Migrated", "EvictionStrategy is set but vmi is not migratable; "+m.Message)
+		events = append(events, warningEvent("Migrated",
+			"EvictionStrategy is set but vmi is not migratable; "+m.Message))
 	}
 	if s.NeverArrived {
-		add("Warning", "Migrated", neverArrived)
+		events = append(events, warningEvent("Migrated", messageNeverArrived))
 	}
-	if s.off() {
-		add("Normal", contract.ReasonNodeUnresponsive,
-			s.Fenced.Why+": the VirtualMachineInstance has failed with its node")
+	if s.isGuestOff() {
+		events = append(events, normalEvent(contract.ReasonNodeUnresponsive,
+			s.Fenced.Why+": the VirtualMachineInstance has failed with its node"))
 	}
 	if c, ok := conditions.Get(s.Conditions, contract.ConditionNodeLost); ok {
-		add("Warning", contract.ReasonNodeUnresponsive, c.Message)
+		events = append(events, warningEvent(contract.ReasonNodeUnresponsive, c.Message))
 	}
 	if e, ok := s.credentialsEvent(); ok && s.Phase == PhaseRunning {
 		events = append(events, e)
 	}
 	if s.Failure != nil && action(s.Failure.Step) == actStartDomain {
-		add("Warning", "SyncFailed", s.Failure.Message)
+		events = append(events, warningEvent("SyncFailed", s.Failure.Message))
 	}
-	return s.Announced.Missing(events...)
+	return events
 }
 
-func (s *State) ranOnce() bool {
-	for _, t := range s.PhaseTimes {
-		if t.Phase == string(PhaseRunning) {
-			return true
-		}
-	}
-	return false
+func normalEvent(reason, message string) contract.Event {
+	return contract.Event{Type: "Normal", Reason: reason, Message: message}
+}
+
+func warningEvent(reason, message string) contract.Event {
+	return contract.Event{Type: "Warning", Reason: reason, Message: message}
 }

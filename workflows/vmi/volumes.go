@@ -5,56 +5,56 @@ import (
 	"slices"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// useAgain is how long another's guest is left with a device before it is looked whether it still has it: nothing is
-// heard of that, since the claim stays as it is.
+// useAgain is how long a device in use by another guest is awaited before it is checked again. No observation reports
+// its release, since the PVC does not change.
 const useAgain = 30 * time.Second
 
-// Volumes is what is known of the PersistentVolumeClaims that the VMI's volumes are on. Nothing is decided from it but
-// when to try again: what a pod needs is read by whoever makes it.
+// Volumes has what is known of the PersistentVolumeClaims of the VMI's volumes. It only decides when to try again: the
+// activity that creates the pod reads what the pod needs.
 type Volumes struct {
-	// Claims are as they were last heard of or read, and ClaimsVersion how far crdwatch had read for that.
-	Claims        []contract.VolumeClaim `json:"claims,omitempty"`
-	ClaimsVersion string                 `json:"claimsVersion,omitempty"`
-	// Awaits is what the last attempt to make the pod found missing (nil: nothing). There is another one when something
-	// was heard of the claims since it began, or at AwaitsUntil: an observation may have been missed.
-	Awaits      *contract.Awaits `json:"awaits,omitempty"`
-	AwaitsUntil time.Time        `json:"awaitsUntil,omitzero"`
-	ClaimsHeard bool             `json:"claimsHeard,omitempty"`
-	// Grown says that claims have grown, of which the guest has not been told.
+	// PVCs are the last that were observed or read. PVCsVersion is crdwatch's resourceVersion at that time.
+	PVCs        []contract.VolumeClaim `json:"claims,omitempty"`
+	PVCsVersion string                 `json:"claimsVersion,omitempty"`
+	// Awaits has what the last attempt to create the pod found missing (nil: nothing). The next attempt follows when
+	// the PVCs were observed to change since, or at AwaitsUntil: an observation may have been lost.
+	Awaits       *contract.Awaits `json:"awaits,omitempty"`
+	AwaitsUntil  time.Time        `json:"awaitsUntil,omitzero"`
+	PVCsObserved bool             `json:"claimsHeard,omitempty"`
+	// Grown means that PVCs have grown and that the guest was not notified yet.
 	Grown bool `json:"grown,omitempty"`
-	// Unseen is why a guest does not see that they have grown; nil: it sees it.
-	Unseen *Unseen `json:"unseen,omitempty"`
-	// Discarded is the UID of a pod that the last attempt made and deleted again: what is heard of it changes nothing.
+	// Unseen is why a guest does not see that its PVCs have grown; nil: it sees it.
+	Unseen *UnseenGrowth `json:"unseen,omitempty"`
+	// Discarded is the UID of a pod that the last attempt created and deleted again: observations of it change nothing.
 	Discarded string `json:"discarded,omitempty"`
 }
 
-// Unseen is what the launcher in a pod said of claims that have grown: its guest sees it when it is started next.
-type Unseen struct {
+// UnseenGrowth is a launcher's answer that its guest sees the new size of its PVCs only after the next start.
+type UnseenGrowth struct {
 	Pod     string `json:"pod"` // its UID
 	Message string `json:"message"`
 }
 
-// observeClaims folds what crdwatch says of the claims of this VMI. Fresh: whatever the versions are.
-func (s *State) observeClaims(o contract.VMIObservation, fresh bool) {
-	if o.Claims == nil || o.UID != s.Object.UID ||
-		!fresh && entity.OlderPart(s.ClaimsVersion, o.ClaimsVersion, s.VMI, o) {
+// observePVCs folds in crdwatch's observation of the PVCs of this VMI. Fresh means that it counts whatever the versions
+// are.
+func (v *Volumes) observePVCs(o contract.VMIObservation, of *VMIObject, fresh bool) {
+	if o.Claims == nil || o.UID != of.Object.UID ||
+		!fresh && entity.OlderPart(v.PVCsVersion, o.ClaimsVersion, of.VMI, o) {
 		return
 	}
-	s.ClaimsVersion = o.ClaimsVersion
-	if !entity.Same(s.Claims, o.Claims) {
-		// An entity without memory does not know whether the guest that it finds was told.
-		s.Grown = s.Grown || grown(s.Claims, o.Claims) || s.Claims == nil && len(o.Claims) > 0 && o.Phase == "Running"
-		s.Claims, s.ClaimsHeard = o.Claims, true
+	v.PVCsVersion = o.ClaimsVersion
+	if !entity.Same(v.PVCs, o.Claims) {
+		// An entity without history does not know whether the running guest was notified.
+		v.Grown = v.Grown || hasGrown(v.PVCs, o.Claims) || v.PVCs == nil && len(o.Claims) > 0 && o.Phase == "Running"
+		v.PVCs, v.PVCsObserved = o.Claims, true
 	}
 }
 
-// grown says that one of the claims has another capacity than before: they only grow.
-func grown(before, after []contract.VolumeClaim) bool {
+// hasGrown reports whether one of the PVCs has another capacity than before: they only grow.
+func hasGrown(before, after []contract.VolumeClaim) bool {
 	return slices.ContainsFunc(after, func(now contract.VolumeClaim) bool {
 		return slices.ContainsFunc(before, func(was contract.VolumeClaim) bool {
 			return was.Volume == now.Volume && was.UID == now.UID && was.Capacity != "" && was.Capacity != now.Capacity
@@ -62,66 +62,61 @@ func grown(before, after []contract.VolumeClaim) bool {
 	})
 }
 
-// decideGrown lets a guest that runs, and stays where it is, see that its disks have grown.
+// decideGrown has a guest that runs and does not migrate see that its disks have grown.
 func (s *State) decideGrown() (decision, bool) {
-	if !s.Grown || s.Phase != PhaseRunning || s.deleting() || s.Migration != nil || s.Pod == nil || s.podEnded() ||
+	if !s.Grown || s.Phase != PhaseRunning || s.isDeleting() || s.Migration != nil || s.Pod == nil || s.hasPodEnded() ||
 		s.Domain == nil || s.Domain.State != contract.DomainRunning && s.Domain.State != contract.DomainPaused {
 		return decision{}, false
 	}
-	return decision{Action: actResize, Why: "its claims have grown"}, true
+	return decision{Action: actResize, Why: "its PVCs have grown"}, true
 }
 
-// resized takes in how a launcher has answered. A launcher that refuses it is asked again only where the guest was
-// about to move: else the guest sees it when it is started next, and the status says so until then.
-func (s *State) resized(pod string, err error) error {
-	s.Unseen = nil
-	if entity.ErrorType(err) == contract.RefusedFailed && s.Migration == nil {
-		s.Unseen = &Unseen{Pod: pod, Message: "the guest does not see that its disks have grown until it is started " +
-			"again: " + entity.Message(err)}
+// noteResize folds in a launcher's answer. If the launcher refuses, the step is repeated only where the guest is about
+// to move. Otherwise the guest sees the new size after its next start, and the status shows that until then.
+func (v *Volumes) noteResize(pod string, moves bool, err error) error {
+	v.Unseen = nil
+	if entity.ErrorType(err) == contract.RefusedFailed && !moves {
+		v.Unseen = &UnseenGrowth{Pod: pod, Message: "the guest does not see that its disks have grown until it is " +
+			"started again: " + entity.Message(err)}
 		err = nil
 	}
-	s.Grown = s.Grown || err != nil
+	v.Grown = v.Grown || err != nil
 	return err
 }
 
-// attempted takes in what an attempt to make the pod has read of the claims.
-func (s *State) attempted(r contract.CreatePodResult, now time.Time) {
-	if r.Claims != nil && !s.ClaimsHeard { // what was heard meanwhile is newer
-		s.Claims = r.Claims
+// noteAttempt folds in what an attempt to create the pod has read of the PVCs.
+func (v *Volumes) noteAttempt(r contract.CreatePodResult, now time.Time) {
+	if r.Claims != nil && !v.PVCsObserved { // an observation since then is newer
+		v.PVCs = r.Claims
 	}
-	s.Awaits, s.AwaitsUntil = r.Awaits, time.Time{}
-	if r.Discarded != "" {
-		s.Discarded = r.Discarded
-		if s.Pod != nil && s.Pod.UID == r.Discarded {
-			s.Launcher = Launcher{}
-		}
-	}
+	v.Awaits, v.AwaitsUntil = r.Awaits, time.Time{}
+	v.Discarded = cmp.Or(r.Discarded, v.Discarded)
 	switch {
 	case r.Awaits == nil:
 	case r.Awaits.Reason == contract.ReasonClaimInUse:
-		s.AwaitsUntil = now.Add(useAgain)
+		v.AwaitsUntil = now.Add(useAgain)
 	default:
-		s.AwaitsUntil = now.Add(lookAgain)
+		v.AwaitsUntil = now.Add(findPodAfter)
 	}
 }
 
-// awaiting says that another attempt to make the pod would find the same missing.
-func (s *State) awaiting(now time.Time) bool {
-	return s.Awaits != nil && !s.ClaimsHeard && now.Before(s.AwaitsUntil)
+// isAwaitingVolumes reports whether another attempt to create the pod would find the same volumes missing.
+func (v *Volumes) isAwaitingVolumes(now time.Time) bool {
+	return v.Awaits != nil && !v.PVCsObserved && now.Before(v.AwaitsUntil)
 }
 
-// lacking is what the VMI waits for before it gets a pod; nil: nothing.
-func (s *State) lacking() *contract.Awaits {
+// awaitedVolumes returns what the VMI waits for before it gets a pod; nil: nothing.
+func (s *State) awaitedVolumes() *contract.Awaits {
 	if s.Pod != nil || s.Phase.Final() {
 		return nil
 	}
 	return s.Awaits
 }
 
-// shownClaims are those that exist, as the status shows them.
-func (s *State) shownClaims() []contract.VolumeClaim {
+// statusPVCs returns the existing PVCs as the status shows them.
+func (v *Volumes) statusPVCs() []contract.VolumeClaim {
 	var out []contract.VolumeClaim
-	for _, c := range s.Claims {
+	for _, c := range v.PVCs {
 		if c.UID != "" {
 			c.UID, c.Phase, c.DataVolume = "", "", nil
 			out = append(out, c)
@@ -130,22 +125,16 @@ func (s *State) shownClaims() []contract.VolumeClaim {
 	return out
 }
 
-// populating says that the VMI waits for what is under way: a claim that is being populated.
-func (s *State) populating() bool {
-	w := s.lacking()
-	return w != nil && w.Reason == contract.ReasonDataVolumesWait
-}
-
-// showDataVolumes says whether the DataVolumes of the VMI's volumes are ready, in KubeVirt's words, and what is waited
-// for.
-func (s *State) showDataVolumes(now time.Time) {
+// dataVolumesCondition returns KubeVirt's condition for the DataVolumes of the VMI's volumes, with what is awaited if
+// that is not nil. It returns nil if there is no DataVolume.
+func (v *Volumes) dataVolumesCondition(awaited *contract.Awaits) *contract.Condition {
 	var c *contract.Condition
-	for _, claim := range s.Claims {
+	for _, claim := range v.PVCs {
 		if claim.DataVolume == nil {
 			continue
 		}
 		if c == nil {
-			c = &contract.Condition{Status: "True", Reason: "AllDVsReady",
+			c = &contract.Condition{Type: conditionDataVolumes, Status: "True", Reason: "AllDVsReady",
 				Message: "All of the VMI's DVs are bound and ready"}
 		}
 		switch ready := claim.DataVolume.Ready; {
@@ -156,15 +145,10 @@ func (s *State) showDataVolumes(now time.Time) {
 		}
 		c.Reason, c.Message = contract.ReasonDataVolumesWait, "Not all of the VMI's DVs are ready"
 	}
-	if c == nil {
-		s.Conditions = conditions.Remove(s.Conditions, conditionDataVolumes)
-		return
+	if c != nil && c.Status != "True" && awaited != nil {
+		c.Message += ": " + awaited.Message
 	}
-	if w := s.lacking(); w != nil && c.Status != "True" {
-		c.Message += ": " + w.Message
-	}
-	c.Type = conditionDataVolumes
-	s.Conditions = conditions.Set(s.Conditions, *c, now)
+	return c
 }
 
 const conditionDataVolumes = "DataVolumesReady"

@@ -8,19 +8,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/testsuite/kube"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestAnInstanceWaitsForItsClaim without asking again and again, and goes on by itself.
-func TestAnInstanceWaitsForItsClaim(t *testing.T) {
+// An instance waits for its PVC without polling, and continues by itself.
+func TestWaitsForPVC(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
 	const missing = "PVC default/data does not exist, waiting for it to appear"
 	w.at(4*time.Minute, func() {
 		require.Nil(t, w.Pod())
-		require.Equal(t, 1, w.Count(contract.ActivityCreatePod), "nobody asks again and again")
+		require.Equal(t, 1, w.Count(contract.ActivityCreatePod), "it does not poll")
 		require.Equal(t, 1, w.Count(contract.ActivityPatchVMI))
 		require.Equal(t, "Pending", w.VMIStatus.Phase)
 		for kind, reason := range map[string]string{
@@ -62,8 +62,8 @@ func TestAnInstanceWaitsForItsClaim(t *testing.T) {
 	w.run(t)
 }
 
-// TestAClaimThatNobodyTellsOf is found in the end, and an instance that waits can be deleted.
-func TestAClaimThatNobodyTellsOf(t *testing.T) {
+// A PVC is found in the end without an observation. An instance that waits can be deleted.
+func TestFindsPVCWithoutObservation(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
 	w.at(time.Second, func() { w.Unseen(func() { w.CreateClaim("data") }) })
@@ -81,9 +81,9 @@ func TestAClaimThatNobodyTellsOf(t *testing.T) {
 	w.run(t)
 }
 
-// TestADeviceThatAnotherGuestHas is had when that has ended, of which nobody tells. A pod that was made a moment too
-// late is not the instance's.
-func TestADeviceThatAnotherGuestHas(t *testing.T) {
+// An instance waits for a device in use until the other guest has ended, which no observation reports. A pod that was
+// created a moment too late is not the instance's.
+func TestWaitsForDeviceInUse(t *testing.T) {
 	for _, race := range []bool{false, true} {
 		waitForDevice(t, race)
 	}
@@ -107,7 +107,7 @@ func waitForDevice(t *testing.T, race bool) {
 		})
 		require.NoError(t, err)
 	}
-	if race { // it is made when this one has looked already
+	if race { // it is created after this one was checked
 		w.Kube.Intercept(func(r kube.Request) *kube.Fault {
 			if r.Resource == "pods" && r.Verb == "create" {
 				w.Kube.Intercept(nil)
@@ -133,8 +133,8 @@ func waitForDevice(t *testing.T, race bool) {
 	w.run(t)
 }
 
-// TestAClaimThatComesWhileItIsLookedFor is not waited for: word of it may be there before the answer that it is not.
-func TestAClaimThatComesWhileItIsLookedFor(t *testing.T) {
+// TestPVCAppearsDuringCreatePod: the observation of it may arrive before the result that it is missing.
+func TestPVCAppearsDuringCreatePod(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVMI(cluster.OnClaim("data")) })
 	w.Lose = func(activity string) error {

@@ -2,29 +2,28 @@ package vmi
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// How long something may take until the VMI shows that it waits for it.
+// How long a wait may take until the VMI shows it.
 const (
-	// endSettle: a deletion that is through by then writes nothing but the patch that releases the VMI.
-	endSettle = 10 * time.Second
-	// slowBoot is for a placed pod whose containers do not start, and say no reason.
+	// slowBoot is for a placed pod whose containers do not start without a reason in its status.
 	slowBoot = 2 * time.Minute
-	// slowEnd comes on top of the time that Kubernetes gives a pod to end.
+	// slowEnd is added to the time that Kubernetes gives a pod to end.
 	slowEnd = 30 * time.Second
 )
 
-// atOnce is the shortest grace period that a kubelet knows, in seconds. 0 would also mean that the API server is to
-// forget the pod.
-const atOnce int64 = 1
+// minGraceSeconds is the shortest grace period that a kubelet knows. 0 would also make the API server delete the pod
+// object at once.
+const minGraceSeconds int64 = 1
 
-// graceOverride is the grace period to delete the pod with when the VMI's own was changed after the pod was made, in
-// seconds, or nil: the pod's own is right.
+// graceOverride returns the grace period to delete the pod with, in seconds, if the VMI's was changed after the pod was
+// made; nil: the pod's own is right.
 func (l *Launcher) graceOverride(vmi *contract.VMIObservation) *int64 {
 	if vmi == nil || l.Pod == nil || l.Pod.GraceSeconds == nil {
 		return nil
@@ -35,72 +34,74 @@ func (l *Launcher) graceOverride(vmi *contract.VMIObservation) *int64 {
 	case seconds == *l.Pod.GraceSeconds:
 		return nil
 	case contract.Grace(grace) == 0:
-		seconds = atOnce
+		seconds = minGraceSeconds
 	}
 	return &seconds
 }
 
-// hurry says that the pod is being deleted with more time than the VMI gives it by now. A grace period can only be cut
-// short.
-func (l *Launcher) hurry(vmi *contract.VMIObservation) bool {
+// needsShorterGrace reports whether the pod is being deleted with a longer grace period than the VMI has by now. A
+// grace period can only be shortened.
+func (l *Launcher) needsShorterGrace(vmi *contract.VMIObservation) bool {
 	grace := l.graceOverride(vmi)
-	if grace == nil || l.Pod.DeletionTimestamp == nil || l.podEnded() || l.fenced() {
+	if grace == nil || l.Pod.DeletionTimestamp == nil || l.hasPodEnded() || l.isFenced() {
 		return false
 	}
 	sent := l.PodGrace != nil && *l.PodGrace <= *grace
 	return !sent && l.Pod.DeletionGraceSeconds != nil && *l.Pod.DeletionGraceSeconds > *grace
 }
 
-// missedSignal says that this entity deleted the pod as its containers began. The kernel drops a signal to the first
-// process of a container until that has a handler, and the kubelet sends no other one until the grace period has
-// passed. Where the launcher did hear it, being told once more changes nothing.
-func (l *Launcher) missedSignal() bool {
+// isUnawareOfShorterGrace reports whether the launcher still uses a grace period that has been shortened since. The
+// kubelet does not change the period with which it has begun, and the launcher knows the VMI as it was when the pod was
+// made.
+func (l *Launcher) isUnawareOfShorterGrace(vmi *contract.VMIObservation) bool {
+	if !l.GraceShortened || vmi == nil || l.hasPodEnded() || l.isFenced() || !l.Pod.ComputeRunning ||
+		l.Pod.NodeName == "" {
+		return false
+	}
+	return l.EndGrace == nil || contract.Grace(vmi.GracePeriodSeconds) < contract.Grace(l.EndGrace)
+}
+
+// hasMissedSignal reports whether this entity deleted the pod while its containers started. The kernel drops a signal
+// to the first process of a container until that has a handler, and the kubelet sends no other one before the grace
+// period has passed. If the launcher did receive the signal, a second one changes nothing.
+func (l *Launcher) hasMissedSignal() bool {
 	return l.PodDeletedEarly && !l.EndSent && l.Pod.DeletionTimestamp != nil && l.Pod.ComputeRunning &&
 		l.Pod.NodeName != ""
 }
 
-// slow is a wait that has lasted for longer than it should.
-type slow struct {
-	Since  time.Time // from when on it shows
+// slowWait is a wait that has lasted longer than it should.
+type slowWait struct {
+	Since  time.Time // when it is shown
 	Reason string    // of condition Synchronized
 	What   string
 }
 
-// slowness is the wait that shows next, or shows already; nil: nothing is waited for that could last for ever without a
-// word.
-func (s *State) slowness() *slow {
+// nextSlowWait returns the wait that is shown, or that is shown next; nil: there is no wait without bound.
+func (s *State) nextSlowWait() *slowWait {
 	for _, l := range s.launchers() {
-		if w := l.slowEnd(); w != nil {
+		if w := l.slowPodEnd(); w != nil {
 			return w
 		}
 	}
-	if !s.podHeld() || s.podEnded() {
-		return nil
-	}
-	if s.Phase != PhaseScheduling || s.Pod.Unschedulable != nil || s.Pod.WaitingReason != "" {
-		return nil
-	}
-	for _, t := range s.PhaseTimes {
-		if t.Phase == string(PhaseScheduling) {
-			return &slow{Since: t.Time.Add(slowBoot), Reason: "LauncherPodNotRunning", What: fmt.Sprintf(
-				"the containers of pod %s have not started since %s, and nothing says why: look at the pod's events",
-				s.Pod.Name, t.Time.UTC().Format(time.RFC3339))}
-		}
+	if since, ok := s.silentSince(); ok {
+		return &slowWait{Since: since.Add(slowBoot), Reason: "LauncherPodNotRunning", What: fmt.Sprintf(
+			"the containers of pod %s have not started since %s, without a reason in its status: see the pod's events",
+			s.Pod.Name, since.UTC().Format(time.RFC3339))}
 	}
 	return nil
 }
 
-// slowEnd is that for the end of a pod.
-func (l *Launcher) slowEnd() *slow {
-	if !l.podHeld() || l.Pod.DeletionTimestamp == nil {
+// slowPodEnd returns the wait for the end of the pod, if the pod is being deleted.
+func (l *Launcher) slowPodEnd() *slowWait {
+	if !l.hasPod() || l.Pod.DeletionTimestamp == nil {
 		return nil
 	}
 	at := *l.Pod.DeletionTimestamp
-	w := &slow{Since: at.Add(slowEnd), Reason: contract.ReasonFailedDelete}
+	w := &slowWait{Since: at.Add(slowEnd), Reason: contract.ReasonFailedDelete}
 	others := entity.Without(l.Pod.Finalizers, contract.FinalizerPod)
 	switch {
-	case !l.podEnded():
-		w.What = fmt.Sprintf("pod %s on node %s was to have ended by %s, but its kubelet has not said that it did",
+	case !l.hasPodEnded():
+		w.What = fmt.Sprintf("pod %s on node %s was to have ended by %s, but its kubelet has not reported its end",
 			l.Pod.Name, l.nodeName(), at.UTC().Format(time.RFC3339))
 	case len(others) > 0:
 		w.What = fmt.Sprintf("pod %s has ended, but finalizers that are not virtflow's keep it: %s", l.Pod.Name,
@@ -111,45 +112,32 @@ func (l *Launcher) slowEnd() *slow {
 	return w
 }
 
-// alarm is the earliest time at which the state changes by itself (zero: never).
-func (s *State) alarm(now time.Time) time.Time {
+// nextWake returns the earliest time at which the state changes by itself (zero: never).
+func (s *State) nextWake(now time.Time) time.Time {
 	var at time.Time
 	earlier := func(t time.Time) {
 		if now.Before(t) && (at.IsZero() || t.Before(at)) {
 			at = t
 		}
 	}
-	for _, l := range s.launchers() {
-		if l.away() {
-			earlier(l.lostAt())
-			if l.node().Gone {
-				earlier(l.goneAt())
-				earlier(l.ForceDeletedAt.Add(killTime))
-			}
-		}
-	}
-	if w := s.slowness(); w != nil {
-		earlier(w.Since)
-	}
-	for i := range s.Others {
-		if since := s.Others[i].OrphanedSince; !since.IsZero() {
-			earlier(since.Add(orphanTime))
-		}
-	}
-	for _, t := range s.claimAlarm() {
+	for _, t := range slices.Concat(s.nodeAlarms(), s.migrationAlarms(s.scope())) {
 		earlier(t)
 	}
-	if s.lacking() != nil {
+	if w := s.nextSlowWait(); w != nil {
+		earlier(w.Since)
+	}
+	earlier(s.nextEventsRead())
+	if s.awaitedVolumes() != nil {
 		earlier(s.AwaitsUntil)
 	}
 	return at
 }
 
-// launcherProblem is why there is no launcher yet, or what keeps its containers from starting, or what its guest lacks,
-// as condition Synchronized says it, or nil.
+// launcherProblem returns the condition Synchronized: why there is no launcher yet, why its containers do not start, or
+// what its guest lacks. It returns nil if there is no problem.
 func (s *State) launcherProblem(now time.Time) *contract.Condition {
 	c := contract.Condition{Type: "Synchronized", Status: "False"}
-	if w := s.lacking(); w != nil && !s.populating() {
+	if w := s.awaitedVolumes(); w != nil && w.Reason != contract.ReasonDataVolumesWait {
 		c.Reason, c.Message = w.Reason, w.Message
 		return &c
 	}
@@ -157,7 +145,11 @@ func (s *State) launcherProblem(now time.Time) *contract.Condition {
 		c.Reason, c.Message = s.Pod.WaitingReason, s.Pod.WaitingMessage
 		return &c
 	}
-	if w := s.slowness(); w != nil && !now.Before(w.Since) {
+	if _, ok := s.silentSince(); ok && s.warning() != nil {
+		c.Reason, c.Message = s.warning().Reason, s.warning().Message
+		return &c
+	}
+	if w := s.nextSlowWait(); w != nil && !now.Before(w.Since) {
 		c.Reason, c.Message = w.Reason, w.What
 		return &c
 	}
@@ -168,7 +160,7 @@ func (s *State) launcherProblem(now time.Time) *contract.Condition {
 	return nil
 }
 
-// guestProblem is what a guest that runs does without until it is started again; "": nothing.
+// guestProblem returns what a running guest lacks until its next start; "": nothing.
 func (s *State) guestProblem() string {
 	switch {
 	case s.Phase != PhaseRunning || s.Pod == nil:

@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 var noon = time.Unix(100_000, 0)
 
-// seen is a state of an instance with a pod, as the entity has it after refreshing.
+// seen returns the state of an instance with a pod after a refresh.
 func seen(vmi contract.VMIObservation, pod contract.PodObservation) *State {
 	s := &State{}
 	vmi.UID, vmi.ResourceVersion, vmi.Finalizers = "i", "1", []string{contract.FinalizerVMI}
@@ -27,7 +27,7 @@ func seen(vmi contract.VMIObservation, pod contract.PodObservation) *State {
 
 func seconds(n int64) *int64 { return &n }
 
-func TestGracePeriodOfTheDeletion(t *testing.T) {
+func TestGracePeriodOfDeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		vmi, pod, deletion, sent *int64
 		want                     *int64
@@ -41,13 +41,13 @@ func TestGracePeriodOfTheDeletion(t *testing.T) {
 		"0 by now":             {vmi: seconds(0), pod: seconds(90), want: seconds(1)},
 		"0 by now, during the deletion": {vmi: seconds(0), pod: seconds(90), deletion: seconds(90), want: seconds(1),
 			hurry: true},
-		"0 by now, told so": {vmi: seconds(0), pod: seconds(90), deletion: seconds(90), sent: seconds(1),
+		"0 by now, sent": {vmi: seconds(0), pod: seconds(90), deletion: seconds(90), sent: seconds(1),
 			want: seconds(1)},
-		"deleted by somebody with less": {vmi: seconds(10), pod: seconds(90), deletion: seconds(5),
+		"deleted by a person with less": {vmi: seconds(10), pod: seconds(90), deletion: seconds(5),
 			want: seconds(40)},
 		"longer during the deletion": {vmi: seconds(100), pod: seconds(90), deletion: seconds(90),
 			want: seconds(130)},
-		"a pod from before this was told": {vmi: seconds(10)},
+		"a pod without grace period": {vmi: seconds(10)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, GraceSeconds: c.pod,
@@ -59,15 +59,33 @@ func TestGracePeriodOfTheDeletion(t *testing.T) {
 				pod)
 			s.PodGrace, s.PodDeleted = c.sent, c.deletion != nil
 			require.Equal(t, c.want, s.graceOverride(s.VMI))
-			require.Equal(t, c.hurry, s.hurry(s.VMI))
+			require.Equal(t, c.hurry, s.needsShorterGrace(s.VMI))
 			d := s.decide(noon)
 			require.Equal(t, c.deletion == nil || c.hurry, d.Action == actDeletePod, "%v", d)
 		})
 	}
 }
 
-// TestEveryWaitShows: a wait that could last for ever ends, or shows on the object.
-func TestEveryWaitShows(t *testing.T) {
+// A shorter grace period is sent to the launcher once for each reduction during the deletion: the kubelet keeps the
+// period with which it began.
+func TestSendsShorterGracePeriodToLauncher(t *testing.T) {
+	pod := contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, GraceSeconds: seconds(330),
+		DeletionGraceSeconds: seconds(1), DeletionTimestamp: &noon}
+	s := seen(contract.VMIObservation{Phase: "Running", GracePeriodSeconds: seconds(0), DeletionTimestamp: &noon}, pod)
+	s.PodDeleted, s.PodGrace = true, seconds(1)
+	require.NotEqual(t, actEndLauncher, s.decide(noon).Action, "it was deleted so from the beginning")
+	s.GraceShortened = true
+	require.Equal(t, actEndLauncher, s.decide(noon).Action)
+	s.EndGrace = seconds(60)
+	require.Equal(t, actEndLauncher, s.decide(noon).Action, "it was sent a longer one")
+	s.EndGrace = seconds(0)
+	require.NotEqual(t, actEndLauncher, s.decide(noon).Action)
+	s.EndGrace, s.Pod.Phase = nil, "Failed"
+	require.NotEqual(t, actEndLauncher, s.decide(noon).Action)
+}
+
+// TestEveryWaitIsShown: a wait without bound ends by itself, or is shown on the object.
+func TestEveryWaitIsShown(t *testing.T) {
 	placed := contract.PodObservation{Phase: "Pending", NodeName: "n"}
 	with := func(change func(*contract.PodObservation)) contract.PodObservation { p := placed; change(&p); return p }
 	running := with(func(p *contract.PodObservation) { p.Phase, p.ComputeRunning = "Running", true })
@@ -90,7 +108,7 @@ func TestEveryWaitShows(t *testing.T) {
 			p.WaitingReason = "CreateContainerConfigError"
 		}), 0, "Synchronized",
 			"CreateContainerConfigError"},
-		"a pod that does not end, deleted by somebody": {contract.VMIObservation{Phase: "Running"},
+		"a pod that does not end, deleted by a person": {contract.VMIObservation{Phase: "Running"},
 			with(func(p *contract.PodObservation) {
 				*p = running
 				p.DeletionTimestamp = &noon
@@ -107,7 +125,7 @@ func TestEveryWaitShows(t *testing.T) {
 			s := seen(c.vmi, c.pod)
 			s.Domain = &contract.DomainObservation{PodUID: "p", State: contract.DomainRunning}
 			now := noon
-			for range 20 { // as the loop does, with everything that is done going well
+			for range 20 { // as the loop does, with every step succeeding
 				s.refresh(now)
 				d := s.decide(now)
 				got, _ := conditions.Get(s.Conditions, c.kind)
@@ -121,6 +139,8 @@ func TestEveryWaitShows(t *testing.T) {
 					s.Written = &st
 				case d.Action == actMarkPod:
 					s.PodMarked = true
+				case d.Action == actReadWarning:
+					s.Warning = &Warning{Pod: "p", At: now, Reads: 3}
 				case d.Action != entity.ActNone:
 					t.Fatalf("unexpected: %v", d)
 				default:
@@ -133,27 +153,27 @@ func TestEveryWaitShows(t *testing.T) {
 	}
 }
 
-// TestAnOrphanedPodIsLookedFor: its VMI was never seen, and its end may have been missed.
-func TestAnOrphanedPodIsLookedFor(t *testing.T) {
+// TestFindsPodOfUnseenInstance: the VMI was never observed, and the end of its pod may have been missed.
+func TestFindsPodOfUnseenInstance(t *testing.T) {
 	s := &State{}
 	s.observePod(contract.PodObservation{UID: "p", VMIUID: "i", ResourceVersion: "1", Phase: "Running", NodeName: "n"})
 	s.refresh(noon)
 	require.Equal(t, entity.ActRead, s.decide(noon).Action)
 	require.Equal(t, "i", s.owner().UID)
-	s.read(contract.ReadVMIResult{FindPodResult: contract.FoundPods(*s.Pod)})
-	s.LookAt = noon.Add(lookAgain)
+	s.applyRead(contract.ReadVMIResult{FindPodResult: contract.FoundPods(*s.Pod)})
+	s.FindPodAt = noon.Add(findPodAfter)
 	s.refresh(noon)
 	d := s.decide(noon)
 	require.Equal(t, entity.ActNone, d.Action)
-	require.Equal(t, noon.Add(lookAgain), d.WakeAt)
+	require.Equal(t, noon.Add(findPodAfter), d.WakeAt)
 	require.Equal(t, entity.ActRead, s.decide(d.WakeAt).Action)
-	s.read(contract.ReadVMIResult{})
+	s.applyRead(contract.ReadVMIResult{})
 	s.refresh(noon)
 	require.Equal(t, entity.ActFinish, s.decide(noon).Action)
 }
 
-// TestAPhaseThatIsNone: what somebody wrote into the status does not stop the entity.
-func TestAPhaseThatIsNone(t *testing.T) {
+// TestUnknownPhase: an unknown phase in the status does not stop the entity.
+func TestUnknownPhase(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    contract.VMIObservation
 		pods []contract.PodObservation
@@ -171,7 +191,7 @@ func TestAPhaseThatIsNone(t *testing.T) {
 			s.observeVMI(c.o)
 			s.refresh(noon)
 			if s.decide(noon).Action == actFindPod {
-				s.found(c.pods)
+				s.applyFoundPods(c.pods)
 				s.refresh(noon)
 			}
 			require.Equal(t, c.want, s.Phase)
@@ -180,23 +200,23 @@ func TestAPhaseThatIsNone(t *testing.T) {
 	}
 }
 
-// TestTheReadinessGateFollowsThePause: a paused guest takes no traffic.
-func TestTheReadinessGateFollowsThePause(t *testing.T) {
+// TestReadinessGateFollowsPause: a paused guest gets no traffic.
+func TestReadinessGateFollowsPause(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Running"},
 		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true})
 	s.Domain = &contract.DomainObservation{PodUID: "p", State: contract.DomainPaused}
 	s.refresh(noon)
 	require.Equal(t, actMarkPod, s.decide(noon).Action)
-	require.True(t, s.halted())
+	require.True(t, s.isGuestPaused(false))
 	s.PodMarked, s.PodPaused = true, true
 	require.NotEqual(t, actMarkPod, s.decide(noon).Action)
 	s.Domain = &contract.DomainObservation{PodUID: "p", State: contract.DomainRunning}
 	require.Equal(t, actMarkPod, s.decide(noon).Action)
-	require.False(t, s.halted())
+	require.False(t, s.isGuestPaused(false))
 }
 
-// TestAPodThatAnotherFinalizerKeeps has ended, and still holds its VMI: it says what keeps it.
-func TestAPodThatAnotherFinalizerKeeps(t *testing.T) {
+// TestShowsForeignPodFinalizer: the pod has ended, and the finalizer keeps it and its VMI.
+func TestShowsForeignPodFinalizer(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Succeeded", DeletionTimestamp: &noon},
 		contract.PodObservation{Phase: "Succeeded", NodeName: "n", DeletionTimestamp: &noon})
 	s.Pod.Finalizers, s.FinalizerRemoved, s.PodDeleted = []string{"example.com/keep"}, true, true
@@ -221,8 +241,8 @@ func TestAPodThatAnotherFinalizerKeeps(t *testing.T) {
 	t.Fatal("it never shows")
 }
 
-// TestARefusalShowsWhileTheDomainIsUnknown: whoever asked hears of it.
-func TestARefusalShowsWhileTheDomainIsUnknown(t *testing.T) {
+// A control that is refused while the domain is unknown is shown to the user who sent the control.
+func TestShowsRefusalWhileDomainIsUnknown(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Running"},
 		contract.PodObservation{Phase: "Running", NodeName: "n", ComputeRunning: true, Unpaused: "True"})
 	s.Starting = true
@@ -235,9 +255,9 @@ func TestARefusalShowsWhileTheDomainIsUnknown(t *testing.T) {
 	require.Equal(t, entity.ActWrite, s.decide(noon.Add(settleTime)).Action)
 }
 
-// TestAFailedWriteIsRepeated: it may have been done all the same, so that the status is written though it says what was
-// last known to be written.
-func TestAFailedWriteIsRepeated(t *testing.T) {
+// TestRepeatsFailedWrite: its outcome is unknown, so the status is written even if it is as it was last written for
+// certain.
+func TestRepeatsFailedWrite(t *testing.T) {
 	s := seen(contract.VMIObservation{Phase: "Scheduling"}, contract.PodObservation{Phase: "Pending"})
 	st := s.status()
 	s.Written = &st

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -18,15 +18,16 @@ type instance struct {
 	state       State
 	loop        *entity.Loop
 	cancelStart workflow.CancelFunc
-	// operating says that the node's worker does an operation on the guest.
+	// operating means that the node worker does an operation on the guest.
 	operating bool
-	// asked is how many launchers are doing what the loop does not wait for.
-	asked int
+	// pendingCalls is the number of open calls to launchers that do not block the loop.
+	pendingCalls int
 }
 
-// Workflow is the VMI entity. It ends when the object is gone and nothing of it is left.
+// Workflow is the VMI entity. It ends when the object and everything that belongs to it is gone.
 func Workflow(ctx workflow.Context, in contract.EntityInput) error {
-	e := &instance{state: State{Object: contract.Object{Namespace: in.Namespace, Name: in.Name}}}
+	e := &instance{}
+	e.state.Object = contract.Object{Namespace: in.Namespace, Name: in.Name}
 	if in.Name == "" || in.Namespace == "" {
 		return temporal.NewNonRetryableApplicationError("a VirtualMachineInstance entity needs namespace and name",
 			contract.ErrorInvalid, nil)
@@ -35,6 +36,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 		return err
 	}
 	e.loop = entity.NewLoop(ctx, e)
+	e.state.Logic = e.loop.Logic()
 	entity.OnSignal(e.loop, contract.SignalObserveVMI, func(o contract.VMIObservation) { e.state.observeVMI(o) })
 	entity.OnSignal(e.loop, contract.SignalObservePod, func(o contract.PodObservation) { e.state.observePod(o) })
 	entity.OnSignal(e.loop, contract.SignalObserveDomain, func(o contract.DomainObservation) {
@@ -42,7 +44,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	})
 	entity.OnSignal(e.loop, contract.SignalObserveNode, func(o contract.NodeState) { e.state.observeNode(o) })
 	entity.OnSignal(e.loop, contract.SignalClaim, func(c contract.MigrationClaim) {
-		e.state.observeClaim(c, workflow.Now(ctx))
+		e.state.observeReservation(c, workflow.Now(ctx))
 	})
 	if err := e.loop.OnControls(&e.state.Manual, e.controls()...); err != nil {
 		return err
@@ -56,13 +58,13 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	})
 }
 
-// State answers the state query.
+// State returns the answer to the state query.
 func (e *instance) State() any { return e.state }
 
-// Busy says that the node's worker is at work.
-func (e *instance) Busy() bool { return e.state.Starting || e.operating || e.asked > 0 }
+// Busy reports whether a node worker does something for this entity.
+func (e *instance) Busy() bool { return e.state.Starting || e.operating || e.pendingCalls > 0 }
 
-// Refresh brings what is derived from observations up to date.
+// Refresh updates what is derived from observations.
 func (e *instance) Refresh(now time.Time) { e.state.refresh(now) }
 
 // Plan binds the planner's decision to its step.
@@ -70,7 +72,7 @@ func (e *instance) Plan(now time.Time) entity.Plan {
 	return e.state.decide(now).Plan(e.state.Failure, e.act)
 }
 
-// Details are what the Temporal UI shows first.
+// Details returns the summary that the Temporal UI shows first.
 func (e *instance) Details(p entity.Plan) string {
 	s := &e.state
 	var b strings.Builder
@@ -89,7 +91,7 @@ func (e *instance) Details(p entity.Plan) string {
 	if where := phaseDurations(s.PhaseTimes); where != "" {
 		b.WriteString("\n\n" + where)
 	}
-	if m := s.Migration; s.moving() {
+	if m := s.Migration; s.isMoving() {
 		fmt.Fprintf(&b, "\n\nVirtualMachineInstanceMigration %s moves its guest to %s.", m.Migration.Name,
 			m.State.TargetNode)
 	}
@@ -99,17 +101,15 @@ func (e *instance) Details(p entity.Plan) string {
 	if c, ok := conditions.Get(s.Conditions, contract.ConditionNodeLost); ok {
 		fmt.Fprintf(&b, "\n\n**Its node is lost**: %s.", c.Message)
 	}
-	if p.Waiting != "" {
-		fmt.Fprintf(&b, "\n\nWaiting for %s.", strings.TrimRight(p.Waiting, ". "))
-	}
+	b.WriteString(p.WaitText())
 	if s.Failure != nil {
 		b.WriteString("\n\n" + s.Failure.Text(true))
 	}
 	return b.String()
 }
 
-// describe keeps the search attributes current.
-func (e *instance) describe(ctx workflow.Context) {
+// setSearchAttributes updates the search attributes.
+func (e *instance) setSearchAttributes(ctx workflow.Context) {
 	s := &e.state
 	node := ""
 	if s.Pod != nil {
@@ -117,9 +117,9 @@ func (e *instance) describe(ctx workflow.Context) {
 	}
 	actor := ""
 	if s.VMI != nil {
-		actor = s.Behind(s.deleting(), s.VMI.DeletionTimestamp, s.VMI.Actor)
+		actor = s.RequestedBy(s.isDeleting(), s.VMI.DeletionTimestamp, s.VMI.Actor)
 	}
-	e.loop.Describe(ctx, []entity.Attribute{
+	e.loop.SetSearchAttributes(ctx, []entity.Attribute{
 		{Name: contract.SearchUID, Value: s.Object.UID},
 		{Name: contract.SearchPhase, Value: string(s.Phase)},
 		{Name: contract.SearchOperation, Value: string(s.operation()), Along: true},
@@ -128,12 +128,12 @@ func (e *instance) describe(ctx workflow.Context) {
 	})
 }
 
-// operation is what the entity is about at the moment.
+// operation returns the current operation of the entity.
 func (s *State) operation() contract.Operation {
 	switch {
-	case s.deleting():
+	case s.isDeleting():
 		return contract.OperationDelete
-	case s.moving() && s.Phase == PhaseRunning:
+	case s.isMoving() && s.Phase == PhaseRunning:
 		return contract.OperationMigrate
 	case s.Phase == PhaseRunning || s.Phase.Final():
 		return contract.OperationNone

@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/cluster"
 	"github.com/virtflow/virtflow/testsuite/environment"
 	"github.com/virtflow/virtflow/workflows/conditions"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/vmi"
 )
 
@@ -34,7 +34,7 @@ func newWorld(t *testing.T) *world {
 	return &world{Cluster: cluster.New(t, "vmi/default/web", env), env: env}
 }
 
-// next is the same cluster for another run of the entity.
+// next returns the same cluster for another run of the entity.
 func (w *world) next() *world {
 	env := environment.New()
 	w.Use(env)
@@ -49,7 +49,7 @@ func (w *world) run(t *testing.T) {
 	w.runWith(t, nil)
 }
 
-// runWith goes on from what an earlier run carried over.
+// runWith continues from the state that an earlier run carried over.
 func (w *world) runWith(t *testing.T, carried []byte) {
 	t.Helper()
 	w.env.ExecuteWorkflow(vmi.Workflow,
@@ -60,19 +60,19 @@ func (w *world) runWith(t *testing.T, carried []byte) {
 	require.Nil(t, w.Pod(), "the pod must be gone")
 }
 
-// condition is one of those last written, or an empty one.
+// condition returns a condition as last written, or an empty one.
 func (w *world) condition(kind string) contract.Condition {
 	c, _ := conditions.Get(w.VMIStatus.Conditions, kind)
 	return c
 }
 
-// boot is the usual beginning: created at 0 s, the pod runs at 1 s.
+// boot plays the usual begin: created at 0 s, the pod runs at 1 s.
 func (w *world) boot() {
 	w.at(0, func() { w.CreateVMI() })
 	w.at(time.Second, w.RunPod)
 }
 
-func TestBootStopAndLeaveNothing(t *testing.T) {
+func TestBootStopAndCleanUp(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(10*time.Second, func() {
@@ -90,7 +90,7 @@ func TestBootStopAndLeaveNothing(t *testing.T) {
 	w.run(t)
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 	require.Equal(t, 1, w.DomainsStarted)
-	require.Empty(t, w.Operations, "a launcher that ran before it was deleted hears the kubelet")
+	require.Empty(t, w.Operations, "a launcher that ran before it was deleted receives the signal of the kubelet")
 	reasons := []string{}
 	for _, e := range w.Events {
 		reasons = append(reasons, e.Reason)
@@ -98,7 +98,7 @@ func TestBootStopAndLeaveNothing(t *testing.T) {
 	require.Equal(t, []string{"Created", "Started", "ShuttingDown", "Stopped", "Deleted"}, reasons)
 }
 
-func TestHowAGuestEndsDecidesThePhase(t *testing.T) {
+func TestGuestEndDecidesPhase(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string
 		exit         int32
@@ -125,7 +125,7 @@ func TestHowAGuestEndsDecidesThePhase(t *testing.T) {
 	}
 }
 
-func TestDomainStateArrivesBeforeThePodEnds(t *testing.T) {
+func TestDomainStateArrivesBeforePodEnds(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(5*time.Second, func() { w.DomainChanges(contract.DomainShutoff, contract.ReasonShutdown) })
@@ -135,7 +135,7 @@ func TestDomainStateArrivesBeforeThePodEnds(t *testing.T) {
 	w.run(t)
 }
 
-func TestRefusedDomainFailsTheVMI(t *testing.T) {
+func TestRefusedDomainFailsVMI(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
 		if a == contract.ActivityStartDomain {
@@ -154,20 +154,27 @@ func TestRefusedDomainFailsTheVMI(t *testing.T) {
 	require.Zero(t, w.DomainsStarted)
 }
 
-func TestPodIsRefusedUntilQuotaAllows(t *testing.T) {
+func TestRetriesPodUntilQuotaAllows(t *testing.T) {
 	w := newWorld(t)
-	refused := true
+	refused, tries := true, 0
 	w.Fail = func(a string) error {
 		if refused && a == contract.ActivityCreatePod {
-			return temporal.NewApplicationError("exceeded quota", contract.ErrorForbidden, errors.New("quota"))
+			tries++
+			return temporal.NewNonRetryableApplicationError("exceeded quota", contract.ErrorForbidden,
+				errors.New("quota"))
 		}
 		return nil
 	}
 	w.at(0, func() { w.CreateVMI() })
-	w.at(3*time.Minute, func() {
+	w.at(time.Second/2, func() {
+		require.NotNil(t, w.VMIStatus, "the first attempt that failed shows")
 		require.Equal(t, "Pending", w.VMIStatus.Phase)
 		require.Equal(t, "FailedCreate", w.VMIStatus.Conditions[1].Reason)
 		require.Contains(t, w.VMIStatus.Conditions[1].Message, "exceeded quota")
+	})
+	w.at(3*time.Minute, func() {
+		require.Equal(t, 1, w.Count(contract.ActivityPatchVMI), "the same failure is written once")
+		require.Equal(t, 8, tries, "after 1 s, doubled each time")
 		refused = false
 	})
 	w.at(20*time.Minute, w.RunPod)
@@ -180,7 +187,7 @@ func TestPodIsRefusedUntilQuotaAllows(t *testing.T) {
 	w.run(t)
 }
 
-func TestDeletedWhileTheNodeWorkerIsAway(t *testing.T) {
+func TestDeletedWhileNodeWorkerIsDown(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
 		if a == contract.ActivityStartDomain {
@@ -198,9 +205,9 @@ func TestDeletedWhileTheNodeWorkerIsAway(t *testing.T) {
 	require.Zero(t, w.DomainsStarted)
 }
 
-// TestALauncherMissesItsSignal: the pod is deleted before its containers are seen to run. Its launcher is told to end
-// once they are, and once only.
-func TestALauncherMissesItsSignal(t *testing.T) {
+// TestLauncherMissesSignal: the pod is deleted before its containers are seen to run. Once they run, the launcher is
+// asked to end, and only once.
+func TestLauncherMissesSignal(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVMI() })
 	w.at(time.Second, w.PlacePod)
@@ -210,13 +217,13 @@ func TestALauncherMissesItsSignal(t *testing.T) {
 		require.Empty(t, w.Operations)
 		w.BeginPod()
 	})
-	w.at(10*time.Second, func() { require.Nil(t, w.VMI(), "nobody waits for the grace period to pass") })
+	w.at(10*time.Second, func() { require.Nil(t, w.VMI(), "the grace period does not have to pass") })
 	w.run(t)
 	require.Equal(t, []contract.Operation{contract.OperationEnd}, w.Operations)
 	require.Zero(t, w.DomainsStarted)
 }
 
-func TestVanishedPodFailsTheVMIAndIsNotReplaced(t *testing.T) {
+func TestVanishedPodFailsVMI(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(5*time.Second, func() {
@@ -230,7 +237,7 @@ func TestVanishedPodFailsTheVMIAndIsNotReplaced(t *testing.T) {
 	require.Equal(t, 1, w.DomainsStarted)
 }
 
-// ran is an instance whose status was written while it ran.
+// ran edits an instance to one whose status was written while it ran.
 func ran(vmi *kubevirt.VirtualMachineInstance) {
 	vmi.Status.Phase = kubevirt.Running
 	vmi.Status.PhaseTransitionTimestamps = []kubevirt.VirtualMachineInstancePhaseTransitionTimestamp{
@@ -238,7 +245,7 @@ func ran(vmi *kubevirt.VirtualMachineInstance) {
 	}
 }
 
-// runs makes an instance with a pod that runs, and edits what the status says of it.
+// runs makes an instance with a pod that runs, and edits its status.
 func (w *world) runs(edit func(*kubevirt.VirtualMachineInstance)) {
 	w.CreateVMI()
 	w.CreatePod()
@@ -246,8 +253,8 @@ func (w *world) runs(edit func(*kubevirt.VirtualMachineInstance)) {
 	w.EditVMI(edit)
 }
 
-// TestAdoption: the entity's history is lost while the guest runs. It adopts what it finds.
-func TestAdoption(t *testing.T) {
+// TestAdoptsRunningInstance: the entity's history is lost while the guest runs.
+func TestAdoptsRunningInstance(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() {
 		w.Unseen(func() {
@@ -270,8 +277,8 @@ func TestAdoption(t *testing.T) {
 	require.Zero(t, w.DomainsStarted, "a running domain must be found, not started again")
 }
 
-// TestEverySignalTwiceLateAndReversed: invariant 5 for one life of a VMI.
-func TestEverySignalTwiceLateAndReversed(t *testing.T) {
+// TestSignalsTwiceLateAndReversed: invariant 5 for one life of a VMI.
+func TestSignalsTwiceLateAndReversed(t *testing.T) {
 	w := newWorld(t)
 	var seen []func()
 	w.Deliver = func(signal string, payload any) {
@@ -294,9 +301,9 @@ func TestEverySignalTwiceLateAndReversed(t *testing.T) {
 	require.Equal(t, "Succeeded", w.VMIStatus.Phase)
 }
 
-// TestDeletedBeforeItsPodIsMade: the API server refuses to make the pod because the VMI is being deleted, which nobody
-// has told yet.
-func TestDeletedBeforeItsPodIsMade(t *testing.T) {
+// TestDeletedBeforePodIsCreated: the API server refuses the pod because the VMI is being deleted, which was not
+// observed yet.
+func TestDeletedBeforePodIsCreated(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
 		if a == contract.ActivityCreatePod {
@@ -311,8 +318,8 @@ func TestDeletedBeforeItsPodIsMade(t *testing.T) {
 	require.Equal(t, "Failed", w.VMIStatus.Phase)
 }
 
-// TestDeletedWithItsNode: the node dies while its worker was to start the domain, and its pod is removed by force.
-func TestDeletedWithItsNode(t *testing.T) {
+// TestDeletedWithLostNode: the node dies before its worker starts the domain, and the pod is force-deleted.
+func TestDeletedWithLostNode(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
 		if a == contract.ActivityStartDomain {
@@ -329,13 +336,13 @@ func TestDeletedWithItsNode(t *testing.T) {
 	w.run(t)
 }
 
-// TestRefusedPodShowsOnAVMsInstance: an instance that its VM made is Pending from the start, and still tells what is
-// wrong.
-func TestRefusedPodShowsOnAVMsInstance(t *testing.T) {
+// TestShowsRefusedPodOnInstanceOfVM: an instance that its VM made is Pending from the start, and still shows the
+// problem.
+func TestShowsRefusedPodOnInstanceOfVM(t *testing.T) {
 	w := newWorld(t)
 	w.Fail = func(a string) error {
 		if a == contract.ActivityCreatePod {
-			return temporal.NewApplicationError("exceeded quota", contract.ErrorForbidden)
+			return temporal.NewNonRetryableApplicationError("exceeded quota", contract.ErrorForbidden, nil)
 		}
 		return nil
 	}
@@ -351,8 +358,8 @@ func TestRefusedPodShowsOnAVMsInstance(t *testing.T) {
 	w.run(t)
 }
 
-// TestAdoptionWhileTheAPIServerIsAway: a booting VMI is adopted, and its pod cannot be looked for yet.
-func TestAdoptionWhileTheAPIServerIsAway(t *testing.T) {
+// TestAdoptsWhileAPIServerIsDown: a booting VMI is adopted, and its pod cannot be read yet.
+func TestAdoptsWhileAPIServerIsDown(t *testing.T) {
 	w := newWorld(t)
 	out := true
 	w.Fail = func(a string) error {
@@ -372,8 +379,8 @@ func TestAdoptionWhileTheAPIServerIsAway(t *testing.T) {
 	w.run(t)
 }
 
-// TestThePodsEndIsLookedFor: the pod of a deleted VMI ends, and no observation says so.
-func TestThePodsEndIsLookedFor(t *testing.T) {
+// TestFindsMissedPodEnd: the pod of a deleted VMI ends, and no observation reports it.
+func TestFindsMissedPodEnd(t *testing.T) {
 	w := newWorld(t)
 	w.boot()
 	w.at(10*time.Second, w.DeleteVMI)
@@ -382,9 +389,9 @@ func TestThePodsEndIsLookedFor(t *testing.T) {
 	w.run(t)
 }
 
-// TestConflictsAreBelievedAndPaused: what a write meets is what there is; one that meets nothing new is made again
-// after a pause.
-func TestConflictsAreBelievedAndPaused(t *testing.T) {
+// TestWriteConflictIsReadThenBacksOff: a conflict returns the current object. A write that conflicts with nothing new
+// is repeated after a back-off.
+func TestWriteConflictIsReadThenBacksOff(t *testing.T) {
 	w := newWorld(t)
 	writes := func() int {
 		n := 0
@@ -399,9 +406,9 @@ func TestConflictsAreBelievedAndPaused(t *testing.T) {
 	w.boot()
 	w.at(time.Minute, func() {
 		before = writes()
-		w.Kube.PutBack(7)
+		w.Kube.SetResourceVersion(7)
 		w.Unseen(func() { w.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) { vmi.Labels["a"] = "b" }) })
-		w.Kube.PutBack(1000)
+		w.Kube.SetResourceVersion(1000)
 		w.node(func(o *contract.NodeState) { o.Ready, o.Since = false, o.Since.Add(-time.Hour) })
 	})
 	w.at(2*time.Minute, func() {
@@ -426,7 +433,7 @@ func TestConflictsAreBelievedAndPaused(t *testing.T) {
 // entityOf is the workflow, for tests that end a run of it.
 var entityOf = vmi.Workflow
 
-// carried is what the next run begins with, once this one has continued as new.
+// carried returns the input of the next run, once this one has continued as new.
 func (w *world) carried(t *testing.T) []byte {
 	t.Helper()
 	w.env.ExecuteWorkflow(vmi.Workflow, contract.EntityInput{Namespace: cluster.Namespace, Name: cluster.Name})

@@ -6,19 +6,19 @@ import (
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// controls are what a person may ask of a workload update.
+// controls returns the controls that a person may send to a workload update.
 func (u *update) controls() []entity.Control {
 	s := &u.state
 	return append(entity.Holdable{
 		Manual: &s.Manual, Name: "workload update",
-		Hold:     "No other guest is moved or evicted; what is under way goes on.",
+		Hold:     "No other guest is moved or evicted; what is under way continues.",
 		Held:     "No other guest is moved or evicted until the workload update is released.",
-		Release:  "The workload update goes on.",
-		Released: "The workload update goes on.",
-	}.Controls(), entity.RetryNow(&s.Failure, func() bool { return true }, s.hurry))
+		Release:  "The workload update continues.",
+		Released: "The workload update continues.",
+	}.Controls(), entity.RetryNow(&s.Failure, func() bool { return true }, s.endBackOffs))
 }
 
-// hurry ends the pauses before other attempts, and looks at all at once.
-func (s *State) hurry(time.Time) {
-	s.Guests, s.Settles, s.Stale, s.All = s.Guests.Hurried(), time.Time{}, true, true
+// endBackOffs ends the pauses before other attempts, and has all instances read at once.
+func (s *State) endBackOffs(time.Time) {
+	s.Guests, s.Settles, s.Stale, s.All = s.Guests.EndBackOffs(), time.Time{}, true, true
 }

@@ -3,9 +3,10 @@ package workloadupdate
 import (
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/guests"
+	"github.com/virtflow/virtflow/workflows/waits"
 )
 
 // The steps of a workload update.
@@ -15,47 +16,48 @@ const (
 )
 
 const (
-	// lookWhileMoving is how often those that have the label are looked at while some of them leave, lookWhileWaiting
-	// while some are about to, and lookWhileIdle how often all are otherwise. crdwatch tells when others are outdated.
+	// lookWhileMoving is how often the instances with the label are read while some of them leave, lookWhileWaiting
+	// while some are about to, and lookWhileIdle how often all are otherwise. crdwatch signals when others are
+	// outdated.
 	lookWhileMoving  = 10 * time.Second
 	lookWhileWaiting = time.Minute
 	lookWhileIdle    = 5 * time.Minute
-	// settleFor is how long nobody is moved after the image has changed. Meanwhile control workers and crdwatch of two
-	// releases may run side by side, and an image of before would bring guests back.
+	// settleFor is how long no guest is moved after the image has changed. Meanwhile control workers and crdwatch of
+	// two releases may run side by side, and one of the older release would move guests back.
 	settleFor = 30 * time.Second
 )
 
-// decide says what is to be done next. It changes nothing.
+// decide returns the next step. It changes nothing.
 func (s *State) decide(now time.Time) entity.Decision {
-	return s.Failure.HoldBack(s.next(now), now, nil)
+	return s.Failure.WithBackoff(s.decideNext(now), now, nil)
 }
 
-func (s *State) next(now time.Time) entity.Decision {
+func (s *State) decideNext(now time.Time) entity.Decision {
 	look := s.lookAt()
 	switch {
 	case s.Observed.Image == "":
-		return entity.Decision{Waiting: "the first word of which image new launchers get"}
+		return entity.Decision{Waiting: waits.For(waits.FirstObservation, "the image that new launchers get")}
 	case s.Stale, !now.Before(look):
 		return entity.Decision{Action: entity.ActRead, Why: "guests may have left, or come"}
 	case s.Whole && len(s.Guests)+s.More == 0:
-		return entity.Decision{Action: entity.ActFinish, Why: "every launcher is of the image that new ones get"}
+		return entity.Decision{Action: entity.ActFinish, Why: "every launcher runs the current launcher image"}
 	case s.Hold != nil:
-		return entity.Decision{WakeAt: look, Waiting: "a person: the workload update is " + s.Hold.Message}
+		return entity.Decision{WakeAt: look, Waiting: waits.For(waits.Release, "workload update", s.Hold.Message)}
 	case now.Before(s.Settles):
-		return entity.Decision{WakeAt: s.Settles, Waiting: "the release to be everywhere"}.By(look)
+		return entity.Decision{WakeAt: s.Settles, Waiting: waits.For(waits.SettledRelease)}.WakeBy(look)
 	}
-	chosen, at := s.movable(now)
+	chosen, nextMigration := s.movable(now)
 	if len(chosen) > 0 {
 		return entity.Decision{Action: actMove, Why: "their turn has come"}
 	}
-	chosen, again := s.evictable(now)
+	chosen, nextEviction := s.evictable(now)
 	if len(chosen) > 0 {
 		return entity.Decision{Action: actEvict, Why: "they cannot be moved, and their turn has come"}
 	}
-	return entity.Decision{WakeAt: look, Waiting: s.waiting()}.By(at).By(again)
+	return entity.Decision{WakeAt: look, Waiting: s.waiting()}.WakeBy(nextMigration).WakeBy(nextEviction)
 }
 
-// lookAt is when the guests are to be looked at again.
+// lookAt returns when the guests are to be read again.
 func (s *State) lookAt() time.Time {
 	switch {
 	case s.Seen.IsZero():
@@ -69,23 +71,23 @@ func (s *State) lookAt() time.Time {
 	}
 }
 
-// lookAtAll says that every instance is to be looked at, whether it has the label or not.
+// lookAtAll reports whether every instance is to be read, with the label or without it.
 func (s *State) lookAtAll(now time.Time) bool {
 	return s.Seen.IsZero() || s.All || !now.Before(s.Seen.Add(lookWhileIdle))
 }
 
-// movable are the guests whose migrations are to be made now, in their order, and when the next may be that waits for
-// its back-off (zero: none does).
+// movable returns the guests whose migrations are to be made now, in their order, and when the next one may be that
+// waits for its back-off (zero: none does).
 func (s *State) movable(now time.Time) (chosen []contract.Movable, at time.Time) {
 	free := s.Strategy.Limit - s.Guests.Count(guests.Migrating)
-	return s.Guests.Next(now, free, func(g *guests.Guest) bool { return s.migrates(g) && g.Running })
+	return s.Guests.Next(now, free, func(g *guests.Guest) bool { return s.leavesByMigration(g) && g.Running })
 }
 
-// evictable are the guests that are to be evicted now: a batch of them. At is when the next may be (zero: there is
-// nobody for it).
+// evictable returns the guests that are to be evicted now: a batch of them. at is when the next one may be (zero: none
+// is to be evicted).
 func (s *State) evictable(now time.Time) (chosen []contract.Movable, at time.Time) {
 	chosen, at = s.Guests.Next(now, s.Strategy.Batch, func(g *guests.Guest) bool {
-		return s.evicts(g) && g.Running
+		return s.leavesByEviction(g) && g.Running
 	})
 	next := s.Batch.Add(time.Duration(s.Strategy.IntervalSeconds) * time.Second)
 	if len(chosen) > 0 && !s.Batch.IsZero() && now.Before(next) {
@@ -94,13 +96,13 @@ func (s *State) evictable(now time.Time) (chosen []contract.Movable, at time.Tim
 	return chosen, at
 }
 
-func (s *State) waiting() string {
+func (s *State) waiting() waits.Wait {
 	switch {
 	case s.Guests.Count(guests.Migrating, guests.Leaving) > 0:
-		return "those that leave"
+		return waits.For(waits.LeavingGuests)
 	case s.Guests.Count(guests.Waiting)+s.More > 0:
-		return "those whose turn comes later"
+		return waits.For(waits.LaterGuests)
 	default:
-		return "somebody to change what blocks those that are left, or to restart them"
+		return waits.For(waits.BlockedUpdate)
 	}
 }

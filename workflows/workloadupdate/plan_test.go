@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/guests"
 )
@@ -44,10 +44,10 @@ func evict() contract.UpdateStrategy { s := none(); s.Evict = true; return s }
 
 func both() contract.UpdateStrategy { s := migrate(); s.Evict = true; return s }
 
-// seen is what a look at all has found.
-func seen(u contract.UpdateStrategy, found ...contract.Movable) *State {
+// stateWith returns the state after a read of all instances has found these.
+func stateWith(u contract.UpdateStrategy, found ...contract.Movable) *State {
 	s := &State{Observed: contract.OutdatedObservation{Image: "new", Outdated: len(found)}}
-	s.see(now, true, contract.FindOutdatedResult{Instances: found, Strategy: u})
+	s.foldInstances(now, true, contract.FindOutdatedResult{Instances: found, Strategy: u})
 	return s
 }
 
@@ -82,14 +82,14 @@ func TestStandings(t *testing.T) {
 		"goes":                         {none(), guest("a", goes), guests.Leaving},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := seen(c.strategy, c.guest).Guests[0]
+			g := stateWith(c.strategy, c.guest).Guests[0]
 			require.Equal(t, c.want, g.Standing, g.Reason)
 			require.NotEmpty(t, g.Reason)
 		})
 	}
 }
 
-func TestWhatIsDoneNext(t *testing.T) {
+func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		state  *State
 		change func(*State)
@@ -97,53 +97,57 @@ func TestWhatIsDoneNext(t *testing.T) {
 		who    []string
 		wake   time.Duration // from now; 0: never
 	}{
-		"at first":           {state: &State{}},
-		"the image is known": {state: &State{Observed: contract.OutdatedObservation{Image: "new"}}, want: entity.ActRead},
-		"nobody is outdated": {state: seen(migrate()), want: entity.ActFinish},
-		"nobody of those with the label is": {state: seen(migrate(), guest("a", moving)), change: func(s *State) {
-			s.see(now, false, contract.FindOutdatedResult{})
+		"at first":                {state: &State{}},
+		"the image is known":      {state: &State{Observed: contract.OutdatedObservation{Image: "new"}}, want: entity.ActRead},
+		"no launcher is outdated": {state: stateWith(migrate()), want: entity.ActFinish},
+		"none with the label is outdated": {state: stateWith(migrate(), guest("a", moving)), change: func(s *State) {
+			s.foldInstances(now, false, contract.FindOutdatedResult{})
 		}, want: entity.ActRead},
-		"there are more": {state: seen(none()), change: func(s *State) { s.More = 1 }, wake: lookWhileIdle},
-		"two at a time": {state: seen(migrate(), guest("a"), guest("b"), guest("c")), want: actMove,
+		"there are more": {state: stateWith(none()), change: func(s *State) { s.More = 1 }, wake: lookWhileIdle},
+		"two at a time": {state: stateWith(migrate(), guest("a"), guest("b"), guest("c")), want: actMove,
 			who: []string{"a", "b"}},
-		"one moves": {state: seen(migrate(), guest("a", moving), guest("b"), guest("c")), want: actMove,
+		"one moves": {state: stateWith(migrate(), guest("a", moving), guest("b"), guest("c")), want: actMove,
 			who: []string{"b"}},
-		"two move":        {state: seen(migrate(), guest("a", moving), guest("b", moving), guest("c")), wake: lookWhileMoving},
-		"nothing is done": {state: seen(none(), guest("a")), wake: lookWhileIdle},
-		"one boots":       {state: seen(migrate(), guest("a", boots)), wake: lookWhileWaiting},
-		"one failed a moment ago": {state: seen(migrate(), guest("a", failed(1, 5*time.Second))),
+		"two move": {state: stateWith(migrate(), guest("a", moving), guest("b", moving), guest("c")),
+			wake: lookWhileMoving},
+		"nothing is done": {state: stateWith(none(), guest("a")), wake: lookWhileIdle},
+		"one boots":       {state: stateWith(migrate(), guest("a", boots)), wake: lookWhileWaiting},
+		"one failed a moment ago": {state: stateWith(migrate(), guest("a", failed(1, 5*time.Second))),
 			wake: 15 * time.Second},
-		"others go on meanwhile": {state: seen(migrate(), guest("a", failed(1, 0)), guest("b")), want: actMove,
+		"others continue meanwhile": {state: stateWith(migrate(), guest("a", failed(1, 0)), guest("b")), want: actMove,
 			who: []string{"b"}},
-		"held": {state: seen(migrate(), guest("a")), change: func(s *State) { s.Hold = &entity.Hold{} },
+		"held": {state: stateWith(migrate(), guest("a")), change: func(s *State) { s.Hold = &entity.Hold{} },
 			wake: lookWhileIdle},
-		"held, and one moves": {state: seen(migrate(), guest("a", moving), guest("b")),
+		"held, and one moves": {state: stateWith(migrate(), guest("a", moving), guest("b")),
 			change: func(s *State) { s.Hold = &entity.Hold{} }, wake: lookWhileMoving},
-		"a new image settles": {state: seen(migrate(), guest("a")), change: func(s *State) {
+		"a new image settles": {state: stateWith(migrate(), guest("a")), change: func(s *State) {
 			s.Settles = now.Add(settleFor)
 		}, wake: settleFor},
-		"those that cannot be moved stay":     {state: seen(migrate(), guest("a", fixed)), wake: lookWhileIdle},
-		"those that cannot be moved are shut": {state: seen(both(), guest("a", fixed)), want: actEvict, who: []string{"a"}},
-		"moves come first": {state: seen(both(), guest("a"), guest("b", fixed)), want: actMove,
+		"those that cannot be moved stay": {state: stateWith(migrate(), guest("a", fixed)), wake: lookWhileIdle},
+		"those that cannot be moved are shut": {state: stateWith(both(), guest("a", fixed)), want: actEvict,
 			who: []string{"a"}},
-		"evictions do not wait for moves": {state: seen(both(), guest("a", moving), guest("b", fixed)), want: actEvict,
-			who: []string{"b"}},
-		"a batch": {state: seen(evict(), guest("a"), guest("b", fixed), guest("c")), want: actEvict,
+		"moves come first": {state: stateWith(both(), guest("a"), guest("b", fixed)), want: actMove,
+			who: []string{"a"}},
+		"evictions do not wait for moves": {state: stateWith(both(), guest("a", moving), guest("b", fixed)),
+			want: actEvict,
+			who:  []string{"b"}},
+		"a batch": {state: stateWith(evict(), guest("a"), guest("b", fixed), guest("c")), want: actEvict,
 			who: []string{"a", "b"}},
-		"one that was started since": {state: seen(evict(), guest("a", younger), guest("b")), want: actEvict,
+		"one that was started since": {state: stateWith(evict(), guest("a", younger), guest("b")), want: actEvict,
 			who: []string{"b"}},
-		"a batch at a time": {state: seen(evict(), guest("a"), guest("b")), change: func(s *State) {
+		"a batch at a time": {state: stateWith(evict(), guest("a"), guest("b")), change: func(s *State) {
 			s.Batch = now.Add(-20 * time.Second)
 		}, wake: 40 * time.Second},
-		"the next batch": {state: seen(evict(), guest("a")), change: func(s *State) { s.Batch = now.Add(-time.Minute) },
-			want: actEvict, who: []string{"a"}},
-		"one that a budget protects": {state: seen(evict(), guest("a")), change: func(s *State) {
-			s.Guests = s.Guests.Refused(now, "a", "a budget")
+		"the next batch": {state: stateWith(evict(), guest("a")),
+			change: func(s *State) { s.Batch = now.Add(-time.Minute) },
+			want:   actEvict, who: []string{"a"}},
+		"one that a budget protects": {state: stateWith(evict(), guest("a")), change: func(s *State) {
+			s.Guests = s.Guests.RecordRefused(now, "a", "a budget")
 		}, wake: 10 * time.Second},
-		"crdwatch tells something": {state: seen(none(), guest("a")), change: func(s *State) {
+		"crdwatch sends an observation": {state: stateWith(none(), guest("a")), change: func(s *State) {
 			s.observe(now, contract.OutdatedObservation{Image: "new", Sequence: 7, Outdated: 1})
 		}, want: entity.ActRead},
-		"crdwatch has told it before": {state: seen(none(), guest("a")), change: func(s *State) {
+		"crdwatch has observed it before": {state: stateWith(none(), guest("a")), change: func(s *State) {
 			s.Observed.Sequence = 7
 			s.observe(now, contract.OutdatedObservation{Image: "old", Sequence: 6, Outdated: 5})
 			s.observe(now, s.Observed)
@@ -177,21 +181,21 @@ func TestWhatIsDoneNext(t *testing.T) {
 	}
 }
 
-// TestWhoIsLookedAt: all at first, now and then, and where the labels are behind what crdwatch says.
-func TestWhoIsLookedAt(t *testing.T) {
+// TestReadsAllOrLabelled: all at first, at intervals, and where fewer have the label than crdwatch has observed.
+func TestReadsAllOrLabelled(t *testing.T) {
 	require.True(t, (&State{}).lookAtAll(now))
-	s := seen(migrate(), guest("a", moving), guest("b", moving))
+	s := stateWith(migrate(), guest("a", moving), guest("b", moving))
 	require.False(t, s.lookAtAll(now.Add(lookWhileMoving)))
 	require.True(t, s.lookAtAll(now.Add(lookWhileIdle)))
 	look := func(r contract.FindOutdatedResult, whole bool) bool {
-		s.see(now, whole, r)
+		s.foldInstances(now, whole, r)
 		return s.Stale && s.lookAtAll(now)
 	}
 	one := contract.FindOutdatedResult{Instances: []contract.Movable{guest("a")}}
 	require.True(t, look(one, false), "crdwatch knows of two")
 	require.False(t, look(one, true), "which was not so")
 	require.True(t, look(contract.FindOutdatedResult{}, false), "before it ends")
-	require.Len(t, s.Guests, 1, "nobody is missed yet")
+	require.Len(t, s.Guests, 1, "none counts as updated yet")
 	one.Unmarked = 3
 	require.True(t, look(one, true), "labels are still to be set")
 	s.observe(now, contract.OutdatedObservation{Image: "newer", Sequence: 1, Outdated: 1})
@@ -201,19 +205,20 @@ func TestWhoIsLookedAt(t *testing.T) {
 	require.Equal(t, "older", s.Observed.Image, "a newer epoch is believed")
 }
 
-// TestHowTheyLeft is counted by what was known of each before.
-func TestHowTheyLeft(t *testing.T) {
-	s := seen(both(), guest("a", moving), guest("b", fixed), guest("c"), guest("d", fixed))
-	s.Guests = s.Guests.Evicted(now, "b", s.judge)
-	s.see(now, true, contract.FindOutdatedResult{Instances: []contract.Movable{guest("d", fixed)}, Strategy: migrate()})
+// Guests that have left are counted by the standing that each had before.
+func TestCountsHowGuestsLeft(t *testing.T) {
+	s := stateWith(both(), guest("a", moving), guest("b", fixed), guest("c"), guest("d", fixed))
+	s.Guests = s.Guests.RecordEvicted(now, "b", s.standingOf)
+	s.foldInstances(now, true, contract.FindOutdatedResult{Instances: []contract.Movable{guest("d", fixed)},
+		Strategy: migrate()})
 	require.Equal(t, contract.WorkloadUpdateResult{Moved: 1, Evicted: 1, Left: 1,
 		Summary: "No launcher is outdated any more: 1 moved, 1 evicted, 1 left in other ways, 1 blocked."}, s.result())
 }
 
-func TestAPersonEndsABackOff(t *testing.T) {
-	s := seen(migrate(), guest("a", failed(3, 0)))
+func TestPersonEndsBackOff(t *testing.T) {
+	s := stateWith(migrate(), guest("a", failed(3, 0)))
 	s.Settles = now.Add(settleFor)
-	s.hurry(now)
+	s.endBackOffs(now)
 	require.Equal(t, entity.ActRead, s.decide(now).Action)
 	s.Stale = false
 	require.Equal(t, actMove, s.decide(now).Action)

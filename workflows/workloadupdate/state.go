@@ -3,16 +3,16 @@ package workloadupdate
 import (
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/guests"
 )
 
-// State is everything that a workload update knows. It is carried across Continue-As-New.
+// State is everything that a workload update knows. Continue-As-New carries it.
 type State struct {
 	Since time.Time `json:"since"`
-	// Observed is what crdwatch said last, Changed when it said another image than before, and Settles until when
-	// nobody is moved because of that.
+	// Observed is crdwatch's last observation, Changed when its image changed, and Settles until when no guest is moved
+	// because of that.
 	Observed contract.OutdatedObservation `json:"observed"`
 	Changed  time.Time                    `json:"changed,omitzero"`
 	Settles  time.Time                    `json:"settles,omitzero"`
@@ -22,14 +22,14 @@ type State struct {
 	More     int                     `json:"more,omitempty"`
 	Strategy contract.UpdateStrategy `json:"strategy"`
 	Seen     time.Time               `json:"seen,omitzero"`
-	// Whole says that every instance was looked at then. All says that this is to be done next, and Stale that there is
-	// something new to be read.
+	// Whole is set when every instance was read then. All is set when every instance is to be read next, and Stale when
+	// the outdated ones are.
 	Whole bool `json:"whole,omitempty"`
 	All   bool `json:"all,omitempty"`
 	Stale bool `json:"stale,omitempty"`
 	// Batch is when guests were evicted last.
 	Batch time.Time `json:"batch,omitzero"`
-	// Moved, Evicted and Left count those that are not outdated any more.
+	// Moved, Evicted and Left count those that are no longer outdated.
 	Moved   int `json:"moved,omitempty"`
 	Evicted int `json:"evicted,omitempty"`
 	Left    int `json:"left,omitempty"`
@@ -38,7 +38,7 @@ type State struct {
 	entity.Manual
 }
 
-// observe takes in what crdwatch says. What comes late or twice changes nothing.
+// observe folds in crdwatch's observation. A late or repeated one changes nothing.
 func (s *State) observe(now time.Time, o contract.OutdatedObservation) {
 	if o.Epoch < s.Observed.Epoch || o.Epoch == s.Observed.Epoch && o.Sequence <= s.Observed.Sequence {
 		return
@@ -49,11 +49,11 @@ func (s *State) observe(now time.Time, o contract.OutdatedObservation) {
 	s.Observed, s.Stale = o, true
 }
 
-// see takes in what was read. Where crdwatch knows of more than have the label, nobody is missed yet: all are to be
-// looked at.
-func (s *State) see(now time.Time, all bool, r contract.FindOutdatedResult) {
-	s.Strategy = r.Strategy // before they are judged by it
-	next, gone := s.Guests.See(now, r.Instances, r.More, s.judge)
+// foldInstances folds in the instances that were read. Where crdwatch has observed more than have the label, an
+// instance that is not among them does not count as updated: all are to be read.
+func (s *State) foldInstances(now time.Time, all bool, r contract.FindOutdatedResult) {
+	s.Strategy = r.Strategy // judge uses it
+	next, gone := s.Guests.FoldFound(now, r.Instances, r.More, s.standingOf)
 	found := len(r.Instances) + r.More
 	lacking := !all && (found == 0 || found < s.Observed.Outdated)
 	if lacking {
@@ -74,8 +74,8 @@ func (s *State) see(now time.Time, all bool, r contract.FindOutdatedResult) {
 	s.Stale = s.All
 }
 
-// judge says how a guest stands, and why.
-func (s *State) judge(g *guests.Guest) (guests.Standing, string) {
+// standingOf returns a guest's standing, and why.
+func (s *State) standingOf(g *guests.Guest) (guests.Standing, string) {
 	u := s.Strategy
 	switch {
 	case g.Deleting:
@@ -90,9 +90,9 @@ func (s *State) judge(g *guests.Guest) (guests.Standing, string) {
 		return guests.Blocked, g.Refused
 	case !g.Running:
 		return guests.Waiting, "its guest does not run yet, or is in two pods"
-	case s.migrates(g):
+	case s.leavesByMigration(g):
 		return guests.Waiting, "its turn"
-	case s.evicts(g):
+	case s.leavesByEviction(g):
 		return guests.Waiting, "to be evicted with one of the next batches"
 	case u.Evict:
 		return guests.Blocked, "it was started since the release, and its launcher is not of the image that was asked " +
@@ -102,11 +102,11 @@ func (s *State) judge(g *guests.Guest) (guests.Standing, string) {
 	}
 }
 
-// migrates says that a migration is what a guest is to leave by.
-func (s *State) migrates(g *guests.Guest) bool { return s.Strategy.Migrate && g.Migratable }
+// leavesByMigration reports whether a guest is to leave by migration.
+func (s *State) leavesByMigration(g *guests.Guest) bool { return s.Strategy.Migrate && g.Migratable }
 
-// evicts says that an eviction is. It would bring no other launcher to one that was started when the release was
-// everywhere, and so on for ever.
-func (s *State) evicts(g *guests.Guest) bool {
-	return s.Strategy.Evict && !s.migrates(g) && g.Created.Before(s.Changed.Add(settleFor))
+// leavesByEviction reports whether a guest is to leave by eviction. One that was started when the release was
+// everywhere would get no other launcher, and so on for ever.
+func (s *State) leavesByEviction(g *guests.Guest) bool {
+	return s.Strategy.Evict && !s.leavesByMigration(g) && g.Created.Before(s.Changed.Add(settleFor))
 }

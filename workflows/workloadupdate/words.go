@@ -5,20 +5,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
-// summary is how far the update is, in one sentence.
+// summary returns the update's progress in one sentence.
 func (s *State) summary() string { return s.Guests.Summary(s.Moved, s.Evicted, s.Left, s.More) }
 
-// result is what the update returns.
+// result returns the update's result.
 func (s *State) result() contract.WorkloadUpdateResult {
 	return contract.WorkloadUpdateResult{Summary: "No launcher is outdated any more: " + s.summary(), Moved: s.Moved,
 		Evicted: s.Evicted, Left: s.Left}
 }
 
-// method says what is done about outdated launchers.
+// method returns how outdated launchers are updated.
 func method(u contract.UpdateStrategy) string {
 	var parts []string
 	if u.Migrate {
@@ -38,7 +38,7 @@ func method(u contract.UpdateStrategy) string {
 	return strings.Join(parts, "; ")
 }
 
-// Details are what the Temporal UI shows first.
+// Details returns what the Temporal UI shows first.
 func (u *update) Details(p entity.Plan) string {
 	s := &u.state
 	var b strings.Builder
@@ -46,9 +46,7 @@ func (u *update) Details(p entity.Plan) string {
 	fmt.Fprintf(&b, "**%d of %d launchers updated: %s**\n\nThe image is now `%s`; %s.", done,
 		done+len(s.Guests)+s.More, s.summary(), s.Observed.Image, method(s.Strategy))
 	b.WriteString("\n" + s.Guests.Lines())
-	if p.Waiting != "" {
-		fmt.Fprintf(&b, "\n\nWaiting for %s.", p.Waiting)
-	}
+	b.WriteString(p.WaitText())
 	if f := s.Failure; f != nil {
 		b.WriteString("\n\n" + f.Text(true))
 	}

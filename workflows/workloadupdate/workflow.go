@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -16,7 +16,7 @@ type update struct {
 	loop  *entity.Loop
 }
 
-// Workflow is a workload update. It ends when no launcher is outdated any more.
+// Workflow runs a workload update. It ends when no launcher is outdated any longer.
 func Workflow(ctx workflow.Context, in contract.EntityInput) (contract.WorkloadUpdateResult, error) {
 	u := &update{state: State{Since: workflow.Now(ctx)}}
 	if err := entity.Decode(in.Carried, &u.state); err != nil {
@@ -35,10 +35,10 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) (contract.WorkloadU
 	return u.state.result(), err
 }
 
-// State answers the state query.
+// State returns the state, for the query.
 func (u *update) State() any { return u.state }
 
-// Busy is false: nothing is open between two steps.
+// Busy reports whether something is open between two steps: never.
 func (u *update) Busy() bool { return false }
 
 // Refresh has nothing to derive.
@@ -51,7 +51,7 @@ func (u *update) Plan(now time.Time) entity.Plan {
 
 // act does a step.
 func (u *update) act(ctx workflow.Context, do entity.Decision) error {
-	return entity.Settle(ctx, &u.state.Failure, do.Step(), "", u.step(ctx, do))
+	return entity.RecordResult(ctx, &u.state.Failure, do.Step(), "", u.step(ctx, do))
 }
 
 func (u *update) step(ctx workflow.Context, do entity.Decision) error {
@@ -66,7 +66,7 @@ func (u *update) step(ctx workflow.Context, do entity.Decision) error {
 			"look whose launchers are outdated", labels,
 			contract.FindOutdatedInput{Image: s.Observed.Image, All: all, Priority: s.Guests.Priority(s.More)})
 		if err == nil {
-			s.see(workflow.Now(ctx), all, r)
+			s.foldInstances(workflow.Now(ctx), all, r)
 		}
 		return err
 	case actMove:
@@ -86,7 +86,7 @@ func (u *update) step(ctx workflow.Context, do entity.Decision) error {
 	}
 }
 
-// apply has something done about guests, and notes what could not be.
+// apply calls an activity that updates guests, and records its refusals.
 func (u *update) apply(
 	ctx workflow.Context, activity, what string, chosen []contract.Movable,
 ) (refused int, err error) {
@@ -104,11 +104,11 @@ func (u *update) apply(
 	no := map[string]bool{}
 	for _, x := range r.Refused {
 		no[x.UID] = true
-		s.Guests = s.Guests.Refused(now, x.UID, x.Why)
+		s.Guests = s.Guests.RecordRefused(now, x.UID, x.Why)
 	}
 	for _, m := range chosen {
 		if activity == contract.ActivityEvictOutdated && !no[m.VMI.UID] {
-			s.Guests = s.Guests.Evicted(now, m.VMI.UID, s.judge)
+			s.Guests = s.Guests.RecordEvicted(now, m.VMI.UID, s.standingOf)
 		}
 	}
 	return len(no), nil

@@ -13,8 +13,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
-	"github.com/virtflow/virtflow/workflows/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 )
 
@@ -41,11 +41,11 @@ func newCluster(t *testing.T, u contract.UpdateStrategy, guests ...contract.Mova
 	} {
 		c.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
-	c.RegisterDelayedCallback(func() { c.tell("new") }, 0)
+	c.RegisterDelayedCallback(func() { c.observe("new") }, 0)
 	return c
 }
 
-func (c *cluster) tell(image string) {
+func (c *cluster) observe(image string) {
 	c.SignalWorkflow(contract.SignalObserveOutdated,
 		contract.OutdatedObservation{Image: image, Sequence: c.Now().UnixMilli(), Outdated: len(c.guests)})
 }
@@ -117,7 +117,7 @@ func (c *cluster) control(name string, at time.Duration) {
 	}, at)
 }
 
-func TestGuestsMoveWithinTheLimitAndOthersAreEvictedInBatches(t *testing.T) {
+func TestMovesWithinLimitAndEvictsInBatches(t *testing.T) {
 	c := newCluster(t, both(), guest("a"), guest("b"), guest("c"), guest("d", fixed), guest("e", fixed),
 		guest("f", fixed))
 	c.RegisterDelayedCallback(func() { require.Empty(t, c.made, "the release settles") }, settleFor-time.Second)
@@ -130,14 +130,14 @@ func TestGuestsMoveWithinTheLimitAndOthersAreEvictedInBatches(t *testing.T) {
 		Summary: "No launcher is outdated any more: 3 moved, 3 evicted."}, r)
 }
 
-func TestAnUpdateOfNobodyEndsAtOnce(t *testing.T) {
+func TestEmptyUpdateEndsAtOnce(t *testing.T) {
 	c := newCluster(t, migrate())
 	c.unmarked = 1 // a label that was wrong
 	require.Equal(t, "No launcher is outdated any more: 0 moved.", c.update(t).Summary)
 	require.Equal(t, 2, c.looks)
 }
 
-func TestAHeldUpdateBeginsNothing(t *testing.T) {
+func TestHeldUpdateBeginsNothing(t *testing.T) {
 	c := newCluster(t, migrate(), guest("a"))
 	c.control(contract.ControlHold, time.Second)
 	c.RegisterDelayedCallback(func() { require.Empty(t, c.made) }, time.Hour)
@@ -145,8 +145,8 @@ func TestAHeldUpdateBeginsNothing(t *testing.T) {
 	require.Equal(t, 1, c.update(t).Moved)
 }
 
-// TestNothingIsDoneUntilTheStrategySaysWhat, and looking on costs little.
-func TestNothingIsDoneUntilTheStrategySaysWhat(t *testing.T) {
+// TestWaitsForStrategy: the update waits for a strategy, and reads seldom meanwhile.
+func TestWaitsForStrategy(t *testing.T) {
 	c := newCluster(t, none(), guest("a"))
 	c.RegisterDelayedCallback(func() {
 		require.Empty(t, c.made)
@@ -156,7 +156,7 @@ func TestNothingIsDoneUntilTheStrategySaysWhat(t *testing.T) {
 	require.Equal(t, 1, c.update(t).Moved)
 }
 
-func TestWhatIsRefusedIsTriedAgain(t *testing.T) {
+func TestRetriesRefusedSteps(t *testing.T) {
 	c := newCluster(t, both(), guest("a"), guest("b", fixed), guest("c"))
 	c.refuse = "a"
 	c.RegisterDelayedCallback(func() {
@@ -167,8 +167,9 @@ func TestWhatIsRefusedIsTriedAgain(t *testing.T) {
 	require.Equal(t, 2, c.update(t).Moved)
 }
 
-// TestAControlWorkerOfTheReleaseBeforeIsWaitedFor: what it would do is for another image.
-func TestAControlWorkerOfTheReleaseBeforeIsWaitedFor(t *testing.T) {
+// TestWaitsForOlderControlWorker: the update waits until the older control worker is replaced, since that would use
+// another image.
+func TestWaitsForOlderControlWorker(t *testing.T) {
 	c := newCluster(t, migrate(), guest("a"))
 	c.image = "old"
 	c.RegisterDelayedCallback(func() {
@@ -178,8 +179,8 @@ func TestAControlWorkerOfTheReleaseBeforeIsWaitedFor(t *testing.T) {
 	require.Equal(t, 1, c.update(t).Moved)
 }
 
-// TestAnUpdateGoesOnInAnotherRun with all that it knows.
-func TestAnUpdateGoesOnInAnotherRun(t *testing.T) {
+// The transition continues in another run with its whole state.
+func TestContinuesInAnotherRun(t *testing.T) {
 	c := newCluster(t, migrate(), guest("a"), guest("b", fixed))
 	c.control(contract.ControlHold, 2*time.Minute)
 	c.RegisterDelayedCallback(func() { c.SignalWorkflow(contract.SignalContinueAsNew, nil) }, 3*time.Minute)

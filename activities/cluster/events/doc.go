@@ -1,2 +1,2 @@
-// Package events writes Kubernetes events beside the work that they tell of: nobody waits for them.
+// Package events writes Kubernetes events beside the work that they report: nothing waits for them.
 package events

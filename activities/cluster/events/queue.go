@@ -123,7 +123,7 @@ func (q *Queue) try(life context.Context, e *corev1.Event) {
 			q.done(e, written, nil)
 			return
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
-			apierrors.IsNotFound(err): // nobody will look for it
+			apierrors.IsNotFound(err): // its namespace is gone, or goes
 			q.done(e, refused, nil)
 			return
 		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
@@ -159,6 +159,6 @@ func (q *Queue) done(e *corev1.Event, result string, err error) {
 	q.results.WithLabelValues(result).Inc()
 	if err != nil {
 		q.log.Warn().Err(err).Str("namespace", e.InvolvedObject.Namespace).Str("name", e.InvolvedObject.Name).
-			Str("uid", string(e.InvolvedObject.UID)).Str("reason", e.Reason).Msg("an event was not recorded")
+			Str("uid", string(e.InvolvedObject.UID)).Str("reason", e.Reason).Msg("failed to record event")
 	}
 }

@@ -129,8 +129,9 @@ func TestNoEventIsLost(t *testing.T) {
 	r.results(t, map[string]int{written: 1100})
 }
 
-// TestNobodyWaits: an API server that does not answer holds nobody up. What is too much is dropped, and counted.
-func TestNobodyWaits(t *testing.T) {
+// TestRecordDoesNotBlock: an API server that does not answer delays no caller. What is too much is dropped, and
+// counted.
+func TestRecordDoesNotBlock(t *testing.T) {
 	r := newRig(t)
 	r.onEvents(func(int) *kube.Fault { return &kube.Fault{} }) // it hangs
 	r.flush = 50 * time.Millisecond
@@ -144,7 +145,7 @@ func TestNobodyWaits(t *testing.T) {
 	for i := range capacity + 10 {
 		r.Record(event(writers + i))
 	}
-	require.Less(t, time.Since(begun), requestTime, "nobody waits for an answer")
+	require.Less(t, time.Since(begun), requestTime, "a caller waited for an answer")
 	got := r.metrics(t)
 	require.GreaterOrEqual(t, got[dropped], 10)
 	require.Equal(t, capacity+writers+10, got[dropped]+writers+got["virtflow_events_queued"])
@@ -169,8 +170,8 @@ func TestAStoppingProcessWritesWhatWaits(t *testing.T) {
 	r.results(t, map[string]int{written: 100})
 }
 
-// TestWhatIsRefusedHoldsUpNobody: what the API server will never take is not tried again.
-func TestWhatIsRefusedHoldsUpNobody(t *testing.T) {
+// TestRefusedEventDelaysNoOther: what the API server will never take is not tried again.
+func TestRefusedEventDelaysNoOther(t *testing.T) {
 	r := newRig(t)
 	answers := []*metav1.Status{
 		status(http.StatusForbidden, metav1.StatusReasonForbidden),
@@ -192,7 +193,8 @@ func TestWhatIsRefusedHoldsUpNobody(t *testing.T) {
 	r.results(t, map[string]int{written: 7, refused: 3})
 }
 
-// TestAnErrorThatLastsEndsInRefusal, as that of a webhook which fails for one namespace; the next event is written.
+// TestAnErrorThatLastsEndsInRefusal: an error that lasts, such as that of a webhook which fails for one namespace, ends
+// in a refusal, and the next event is written.
 func TestAnErrorThatLastsEndsInRefusal(t *testing.T) {
 	r := newRig(t)
 	r.onEvents(func(n int) *kube.Fault {

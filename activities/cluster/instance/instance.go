@@ -16,12 +16,12 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/internal/settings"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Request says how an instance is to be made.
+// Request has what the transition that makes an instance asks for.
 type Request struct {
 	// Paused makes the guest start paused.
 	Paused bool
@@ -33,7 +33,7 @@ type Request struct {
 	Now time.Time
 }
 
-// RevisionName is the name of the ControllerRevision that keeps the specification a VM was started with.
+// RevisionName returns the name of the ControllerRevision that keeps the specification a VM was started with.
 func RevisionName(vmUID string, generation int64) string {
 	return fmt.Sprintf("%s%s-%d", contract.RevisionPrefix, vmUID, generation)
 }
@@ -115,7 +115,7 @@ func Revision(vm *kubevirt.VirtualMachine) (*appsv1.ControllerRevision, error) {
 	}, nil
 }
 
-// sorted is a value as JSON with the keys of every object in order.
+// sorted returns a value as JSON with the keys of every object in order.
 func sorted(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -130,7 +130,8 @@ func sorted(v any) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// Architecture is that of an instance; those without one run on the control plane's own, as in a cluster of one kind.
+// Architecture returns the architecture of an instance; those without one run on the control plane's own, as in a
+// cluster of one kind.
 func Architecture(spec *kubevirt.VirtualMachineInstanceSpec) string {
 	if spec.Architecture != "" {
 		return spec.Architecture

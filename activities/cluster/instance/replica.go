@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // What Kubernetes makes the end of a generated name of: five letters and digits that spell no words.
@@ -21,9 +21,9 @@ const (
 	maxBase       = 63 - suffixLength
 )
 
-// ReplicaName is the name of a replica. It looks like one that the API server generates for KubeVirt, but the same set
-// and ordinal always have the same. Like there, the base is the template's name, its generateName or the set's name,
-// and nothing comes between.
+// ReplicaName returns the name of a replica. It looks like one that the API server generates for KubeVirt, but the same
+// set and ordinal always have the same. Like there, the base is the template's name, its generateName or the set's
+// name, and nothing comes between.
 func ReplicaName(set *kubevirt.VirtualMachineInstanceReplicaSet, ordinal int) string {
 	base := set.Name
 	if t := set.Spec.Template; t != nil && t.ObjectMeta.Name != "" {

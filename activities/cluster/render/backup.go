@@ -10,8 +10,8 @@ import (
 // annotationSkipBackupHooks keeps Velero from freezing a guest where it is true.
 const annotationSkipBackupHooks = "kubevirt.io/skip-backup-hooks"
 
-// backupHooks are the annotations by which Velero has a guest's file systems frozen while it backs up the pod's claims.
-// Names and time limit are those of KubeVirt, the commands are the launcher's.
+// backupHooks returns the annotations by which Velero has a guest's file systems frozen while it backs up the pod's
+// claims. Names and time limit are those of KubeVirt, the commands are the launcher's.
 // https://velero.io/docs/v1.17/backup-hooks/#specifying-hooks-as-pod-annotations
 func backupHooks(vmi *kubevirt.VirtualMachineInstance) map[string]string {
 	if skip, err := strconv.ParseBool(vmi.Annotations[annotationSkipBackupHooks]); err == nil && skip {
@@ -28,6 +28,6 @@ func backupHooks(vmi *kubevirt.VirtualMachineInstance) map[string]string {
 
 // command of the launcher, as Velero reads one.
 func command(name string) string {
-	text, _ := json.Marshal([]string{launcherProgram, name}) //nolint:errchkjson // strings
+	text, _ := json.Marshal([]string{launcherProgram, name})
 	return string(text)
 }

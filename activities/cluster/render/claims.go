@@ -30,7 +30,7 @@ func claim(vmi *kubevirt.VirtualMachineInstance, v *kubevirt.Volume) (corev1.Vol
 		ReadOnly: claims.ReadOnly(v)}, nil
 }
 
-// claimDevices are the claims that are devices.
+// claimDevices returns the claims that are devices.
 func claimDevices(vmi *kubevirt.VirtualMachineInstance) []corev1.VolumeDevice {
 	var out []corev1.VolumeDevice
 	for i := range vmi.Spec.Volumes {
@@ -46,7 +46,7 @@ func claimDevices(vmi *kubevirt.VirtualMachineInstance) []corev1.VolumeDevice {
 	return out
 }
 
-// claimStatus is what the VMI's status says of its claims, for the launcher.
+// claimStatus returns what the VMI's status has of its claims, for the launcher.
 func claimStatus(vmi *kubevirt.VirtualMachineInstance) []kubevirt.VolumeStatus {
 	var out []kubevirt.VolumeStatus
 	for i := range vmi.Status.VolumeStatus {

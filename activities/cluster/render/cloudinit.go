@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Keys of cloud-init data in a Secret.
@@ -17,7 +17,11 @@ const (
 	networkDataKey = "networkdata"
 )
 
-// cloudInitSource is a volume's cloud-init data, whatever data source it is for; nil: it has none.
+// labelNoBackup has Velero leave an object out of backups (https://velero.io/docs/main/resource-filtering). A restore
+// of the Secret would be refused, and each instance has its own.
+const labelNoBackup = "velero.io/exclude-from-backup"
+
+// cloudInitSource returns a volume's cloud-init data, whatever data source it is for; nil: it has none.
 func cloudInitSource(v *kubevirt.Volume) *kubevirt.CloudInitNoCloudSource {
 	if v.CloudInitConfigDrive != nil {
 		return (*kubevirt.CloudInitNoCloudSource)(v.CloudInitConfigDrive)
@@ -58,7 +62,7 @@ func cloudInit(v *kubevirt.Volume, podName string) ([]corev1.Volume, []corev1.Vo
 
 func secretKey(volume, key string) string { return volume + "." + key }
 
-// inline is the cloud-init data that a volume has in itself, where no Secret is named for it.
+// inline returns the cloud-init data that a volume has in itself, where no Secret is named for it.
 func inline(v *kubevirt.Volume) map[string]string {
 	out := map[string]string{}
 	c := cloudInitSource(v)
@@ -97,14 +101,14 @@ func Secret(vmi *kubevirt.VirtualMachineInstance) (*corev1.Secret, error) {
 		}
 	}
 	if len(data) == 0 {
-		return nil, nil //nolint:nilnil // no data, no Secret
+		return nil, nil // no data, no Secret
 	}
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            SecretName(PodName(vmi.Name, string(vmi.UID))),
 			Namespace:       vmi.Namespace,
-			Labels:          map[string]string{contract.LabelCreatedBy: string(vmi.UID)},
+			Labels:          map[string]string{contract.LabelCreatedBy: string(vmi.UID), labelNoBackup: "true"},
 			OwnerReferences: owners(vmi),
 		},
 		Immutable: yes(),

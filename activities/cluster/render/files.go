@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// imageOfFiles is what a launcher needs at most for the image of a volume that is made of files, in bytes: they are
-	// 1 MiB, and lie beside the image while it is made.
+	// imageOfFiles limits what a launcher needs for the image of a volume that is made of files, in bytes: they are 1
+	// MiB, and lie beside the image while it is made.
 	imageOfFiles = 8 << 20
-	// tokenSeconds is what Kubernetes gives pods' tokens, which are then good for a year where that is asked for: a
+	// tokenSeconds is Kubernetes' default for pods' tokens, which are then good for a year where that is asked for: a
 	// guest has the token that its instance was started with.
 	tokenSeconds = 3607
 )
@@ -43,9 +43,9 @@ func files(v *kubevirt.Volume) *corev1.VolumeSource {
 	}
 }
 
-// token is what Kubernetes mounts into pods for their service account. It is for the guest: the launcher mounts it
-// among its volumes, and not where Kubernetes' clients look for one. It is bound to the pod: a guest that is moved
-// keeps that of the first one, as with KubeVirt, and can use it as long as that is there.
+// token returns the volume that Kubernetes mounts into pods for their service account. It is for the guest: the
+// launcher mounts it among its volumes, and not where Kubernetes' clients look for one. It is bound to the pod: a guest
+// that is moved keeps that of the first one, as with KubeVirt, and can use it as long as that is there.
 func token() *corev1.ProjectedVolumeSource {
 	seconds := int64(tokenSeconds)
 	return &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
@@ -61,7 +61,8 @@ func token() *corev1.ProjectedVolumeSource {
 	}}
 }
 
-// serviceAccount is the pod's: spec.serviceAccountName, or that whose token the guest has on a disk.
+// serviceAccount returns the pod's service account: spec.serviceAccountName, or the one whose token the guest has on a
+// disk.
 func serviceAccount(vmi *kubevirt.VirtualMachineInstance) string {
 	if name := vmi.Spec.ServiceAccountName; name != "" {
 		return name

@@ -61,7 +61,7 @@ func TestNamesAreNoPaths(t *testing.T) {
 			vmi := example()
 			vmi.Spec.Volumes = append(vmi.Spec.Volumes, kubevirt.Volume{Name: name, VolumeSource: source})
 			_, err := Pod(vmi, Options{Image: "x", Settings: settings.Default()})
-			require.ErrorContains(t, err, "is no name of a volume", name)
+			require.ErrorContains(t, err, "is not a valid name", name)
 		}
 	}
 	vmi := example()

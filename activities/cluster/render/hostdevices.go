@@ -28,9 +28,9 @@ func hostDevices(d *kubevirt.DomainSpec) []corev1.ResourceName {
 	return out
 }
 
-// permitted says which device of the host the KubeVirt object does not permit, in KubeVirt's words. It has no say in
-// devices of resource claims: their classes do.
-func permitted(d *kubevirt.DomainSpec, s settings.Settings) error {
+// checkPermitted fails for a device of the host that the KubeVirt object does not permit, in KubeVirt's words. Devices
+// of resource claims are not checked: their classes permit them.
+func checkPermitted(d *kubevirt.DomainSpec, s settings.Settings) error {
 	names := map[string]bool{}
 	if p := s.Configuration.PermittedHostDevices; p != nil {
 		for i := range p.PciHostDevices {
@@ -56,7 +56,7 @@ func permitted(d *kubevirt.DomainSpec, s settings.Settings) error {
 	return nil
 }
 
-// resourceClaims are the user's, held by the pod.
+// resourceClaims returns the VMI's ResourceClaims, which the pod holds.
 func resourceClaims(vmi *kubevirt.VirtualMachineInstance) []corev1.PodResourceClaim {
 	var out []corev1.PodResourceClaim
 	for _, c := range vmi.Spec.ResourceClaims {

@@ -11,7 +11,7 @@ import (
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// TestHostDevices are extended resources that the administrator has named; a VM asks for no others.
+// TestHostDevices: host devices are extended resources that the administrator has named; a VM requests no others.
 func TestHostDevices(t *testing.T) {
 	kv := &kubevirt.KubeVirt{}
 	kv.Spec.Configuration.PermittedHostDevices = &kubevirt.PermittedHostDevices{
@@ -48,7 +48,8 @@ func TestResourceClaimsAreThePods(t *testing.T) {
 	require.Equal(t, []corev1.PodResourceClaim{{Name: "c", ResourceClaimName: &name}}, pod.Spec.ResourceClaims)
 }
 
-// TestDevicesOfClaims are the container's, by claim and request; no configuration permits them.
+// TestDevicesOfClaims: devices of ResourceClaims are requested for the container, by claim and request; they need no
+// permission in the configuration.
 func TestDevicesOfClaims(t *testing.T) {
 	template := "gpus"
 	vmi := example()

@@ -8,12 +8,12 @@ import (
 	"github.com/virtflow/virtflow/internal/multus"
 )
 
-// computeResources are all that the launcher's container asks for.
+// computeResources returns all requests and limits of the launcher's container.
 func computeResources(vmi *kubevirt.VirtualMachineInstance, o Options) corev1.ResourceRequirements {
 	return withNetworks(o.Limited.apply(resources(vmi, o.Settings), vmi), vmi, o.NetworkResources)
 }
 
-// withNetworks asks for what the VMI's networks say that a pod on them needs: one for each network.
+// withNetworks requests what a pod on the VMI's networks needs: one for each network.
 func withNetworks(
 	r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance, resources map[string]string,
 ) corev1.ResourceRequirements {
@@ -31,7 +31,7 @@ func withNetworks(
 	return r
 }
 
-// networkEnv tells the launcher which resource the device of each network is one of. The device plugin tells it the
+// networkEnv names to the launcher the resource that the device of each network is one of. The device plugin names the
 // devices of the resource.
 func networkEnv(vmi *kubevirt.VirtualMachineInstance, resources map[string]string) []corev1.EnvVar {
 	var out []corev1.EnvVar

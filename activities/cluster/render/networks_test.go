@@ -10,7 +10,7 @@ import (
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// TestAPodAsksForTheDevicesOfItsNetworks: one for each network, and its launcher is told which is which.
+// TestAPodAsksForTheDevicesOfItsNetworks: one for each network, and its launcher's environment names which is which.
 func TestAPodAsksForTheDevicesOfItsNetworks(t *testing.T) {
 	vmi := example()
 	for _, name := range []string{"a", "b", "c"} {

@@ -64,7 +64,8 @@ func setPool(vmi *kubevirt.VirtualMachineInstance, threads uint32) {
 	}
 }
 
-// TestAThreadPoolIsRequested beside the virtual CPUs, divided as those are.
+// TestAThreadPoolIsRequested: the processors of an I/O thread pool are requested in addition to the virtual CPUs,
+// divided by the same ratio.
 func TestAThreadPoolIsRequested(t *testing.T) {
 	vmi := example()
 	vmi.Spec.Domain.CPU, vmi.Spec.Domain.Resources.Requests = &kubevirt.CPU{Cores: 2}, nil
@@ -75,7 +76,8 @@ func TestAThreadPoolIsRequested(t *testing.T) {
 	require.EqualValues(t, 5, pod.Spec.Containers[0].Resources.Limits.Cpu().Value())
 }
 
-// TestNUMANeedsACapability, in the seccomp profile's eyes, and only that does.
+// TestNUMANeedsACapability: the seccomp profile permits the calls of NUMA only with a capability, and only NUMA needs
+// that.
 func TestNUMANeedsACapability(t *testing.T) {
 	vmi := example()
 	vmi.Spec.Domain.CPU = &kubevirt.CPU{Cores: 1, DedicatedCPUPlacement: true,

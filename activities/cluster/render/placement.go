@@ -7,8 +7,8 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/activities/cluster/instance"
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/settings"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // nodeSelector: nodes of the guest's architecture, whose libvirt and QEMU offer the guest's machine type, CPU model and
@@ -33,7 +33,7 @@ func nodeSelector(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) map
 	if cpu.DedicatedCPUPlacement {
 		n[contract.LabelCPUManager] = "true"
 	}
-	if !hostCPU(cpu) {
+	if !hasHostCPU(cpu) {
 		n[kubevirt.CPUModelLabel+cpu.Model] = "true"
 	}
 	for _, f := range cpu.Features {
@@ -44,7 +44,7 @@ func nodeSelector(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) map
 	return n
 }
 
-// machineType is the one that the guest has, or gets.
+// machineType returns the one that the guest has, or gets.
 func machineType(vmi *kubevirt.VirtualMachineInstance) string {
 	if m := vmi.Status.Machine; m != nil && m.Type != "" {
 		return m.Type
@@ -55,14 +55,14 @@ func machineType(vmi *kubevirt.VirtualMachineInstance) string {
 	return ""
 }
 
-// hostCPU says that the guest takes what the host has.
-func hostCPU(cpu *kubevirt.CPU) bool {
+// hasHostCPU reports whether the guest takes what the host has.
+func hasHostCPU(cpu *kubevirt.CPU) bool {
 	return cpu == nil || cpu.Model == "" || cpu.Model == kubevirt.CPUModeHostModel ||
 		cpu.Model == kubevirt.CPUModeHostPassthrough
 }
 
-// affinity is the VMI's own, with the nodes left out that have a forbidden CPU feature, or whose own CPU model no guest
-// should get, and a preference for nodes that take VMs: kubelets take no notice of preferences.
+// affinity returns the VMI's own affinity, with the nodes left out that have a forbidden CPU feature, or whose own CPU
+// model no guest should get, and a preference for nodes that take VMs: kubelets take no notice of preferences.
 func affinity(vmi *kubevirt.VirtualMachineInstance) *corev1.Affinity {
 	var without []corev1.NodeSelectorRequirement
 	avoid := func(label string) {

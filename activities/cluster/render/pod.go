@@ -11,19 +11,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/internal/multus"
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/internal/settings"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// Options are what a launcher pod depends on beside its VMI.
+// Options has what a launcher pod depends on beside its VMI.
 type Options struct {
 	// Image of the launcher, and when it is pulled ("": IfNotPresent).
 	Image      string
 	PullPolicy corev1.PullPolicy
 	Settings   settings.Settings
-	// NetworkResources are what a pod on some of the VMI's networks has to ask for, by their names.
+	// NetworkResources has what a pod on some of the VMI's networks has to request, by their names.
 	NetworkResources map[string]string
 	// Limited are the resources for which a quota of the namespace makes every container name a limit.
 	Limited Limited
@@ -39,7 +40,7 @@ const (
 
 // Pod makes the launcher pod of a VMI. An error names the part of the VMI that cannot be served.
 func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
-	if err := permitted(&vmi.Spec.Domain, o.Settings); err != nil {
+	if err := checkPermitted(&vmi.Spec.Domain, o.Settings); err != nil {
 		return nil, err
 	}
 	annotations, err := podAnnotations(vmi, &o.Settings)
@@ -101,8 +102,8 @@ func owners(vmi *kubevirt.VirtualMachineInstance) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(vmi, kubevirt.VirtualMachineInstanceGroupVersionKind)}
 }
 
-// podLabels are the VMI's own, without those that say where its guest is, or how old its launcher, and what launcher
-// pods are found by.
+// podLabels returns the VMI's labels, without those that name its guest's node or mark its launcher as outdated, and
+// with the labels by which launcher pods are found.
 func podLabels(vmi *kubevirt.VirtualMachineInstance) map[string]string {
 	l := maps.Clone(vmi.Labels)
 	if l == nil {
@@ -114,12 +115,12 @@ func podLabels(vmi *kubevirt.VirtualMachineInstance) map[string]string {
 	l[contract.LabelLauncher] = contract.LabelLauncherValue
 	l[contract.LabelCreatedBy] = string(vmi.UID)
 	l["vm.kubevirt.io/name"] = hostname(vmi.Spec.Hostname, vmi.Name)
-	l["vmi.kubevirt.io/id"] = instanceID(vmi.Name)
+	l["vmi.kubevirt.io/id"] = observe.NameLabel(vmi.Name)
 	return l
 }
 
-// podAnnotations are the VMI's own, without those that are about the VMI object itself (kubectl's copy of what was
-// applied has the user's cloud-init data in it), and the VMI as the launcher reads it.
+// podAnnotations returns the VMI's annotations, without those that are about the VMI object itself (kubectl's copy of
+// what was applied has the user's cloud-init data in it), and the VMI as the launcher reads it.
 func podAnnotations(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) (map[string]string, error) {
 	a := map[string]string{}
 	for k, v := range vmi.Annotations {
@@ -136,7 +137,7 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) 
 	}
 	maps.Copy(a, networks)
 	maps.Copy(a, backupHooks(vmi))
-	launched, err := json.Marshal(Launched(vmi, s))
+	launched, err := json.Marshal(VMIForLauncher(vmi, s))
 	if err != nil {
 		return nil, fmt.Errorf("encoding VirtualMachineInstance %s/%s: %w", vmi.Namespace, vmi.Name, err)
 	}
@@ -147,7 +148,7 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) 
 	return a, nil
 }
 
-// runtimeClass is the cluster's for launchers; nil: the one of all pods that name none.
+// runtimeClass returns the cluster's runtime class for launchers; nil: the default of all pods.
 func runtimeClass(s *settings.Settings) *string {
 	if name := s.Configuration.DefaultRuntimeClass; name != "" {
 		return &name
@@ -155,9 +156,9 @@ func runtimeClass(s *settings.Settings) *string {
 	return nil
 }
 
-// Launched is the VMI that a launcher builds its domain from: identity, specification, without anything secret, with
-// what the cluster's configuration says of it, and what its claims are.
-func Launched(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) *kubevirt.VirtualMachineInstance {
+// VMIForLauncher returns the copy of a VMI from which its launcher builds the domain. It has the identity, the
+// specification without anything secret, the settings of the cluster's configuration, and facts about the PVCs.
+func VMIForLauncher(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) *kubevirt.VirtualMachineInstance {
 	out := &kubevirt.VirtualMachineInstance{
 		TypeMeta:   metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "VirtualMachineInstance"},
 		ObjectMeta: metav1.ObjectMeta{Name: vmi.Name, Namespace: vmi.Namespace, UID: vmi.UID},
@@ -168,6 +169,9 @@ func Launched(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) *kubev
 		if value, ok := vmi.Annotations[name]; ok {
 			metav1.SetMetaDataAnnotation(&out.ObjectMeta, name, value)
 		}
+	}
+	if s.VGAForEFI {
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, kubevirt.VGADisplayForEFIGuestsX86Annotation, "")
 	}
 	optOut(out, s.Configuration.VirtualMachineOptions)
 	for i := range out.Spec.Volumes {
@@ -192,16 +196,16 @@ func optOut(vmi *kubevirt.VirtualMachineInstance, o *kubevirt.VirtualMachineOpti
 	}
 }
 
-// ofMachine are the annotations that say something of the machine: that the launcher reads.
+// ofMachine returns the annotations of a VMI that its launcher reads.
 func ofMachine() []string {
 	return []string{
 		kubevirt.ClusterInstancetypeAnnotation, kubevirt.InstancetypeAnnotation,
 		kubevirt.DisablePCIHole64, kubevirt.FreePageReportingDisabledAnnotation, kubevirt.MemfdMemoryBackend,
-		kubevirt.PlacePCIDevicesOnRootComplex,
+		kubevirt.PlacePCIDevicesOnRootComplex, kubevirt.PauseGuestAgentProbesAnnotation,
 	}
 }
 
-// computeContainer is the launcher's. Machine is the cluster's hardware, encoded; "": the default.
+// computeContainer returns the launcher's container. Machine is the cluster's hardware, encoded; "": the default.
 func computeContainer(
 	vmi *kubevirt.VirtualMachineInstance, o Options, machine string, mounts []corev1.VolumeMount,
 ) corev1.Container {

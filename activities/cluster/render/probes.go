@@ -1,14 +1,15 @@
 package render
 
 import (
+	"math"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// launcherProgram is what runs in the container for what only the guest's agent can answer or do: a kubelet's probe, or
-// a hook of a backup.
+// launcherProgram is run in the container for what only the guest's agent can answer or do: a kubelet's probe, or a
+// hook of a backup.
 const launcherProgram = "/usr/bin/launcher"
 
 const (
@@ -20,8 +21,8 @@ const (
 	agentMargin = 1
 )
 
-// probe is a VMI's probe as the kubelet does it. It reaches the guest by the pod's address, or by the guest's agent
-// with a command in the launcher's container.
+// probe returns a VMI's probe as the kubelet does it. It reaches the guest by the pod's address, or by the guest's
+// agent with a command in the launcher's container.
 func probe(p *kubevirt.Probe) *corev1.Probe {
 	if p == nil {
 		return nil
@@ -50,6 +51,24 @@ func probe(p *kubevirt.Probe) *corev1.Probe {
 	out.Exec = &corev1.ExecAction{Command: command}
 	out.TimeoutSeconds = timeout + agentMargin
 	return out
+}
+
+// arrivalPeriod is how often, in seconds, a kubelet asks for a guest that is to arrive: for so long at most the pod is
+// not ready though its guest runs.
+const arrivalPeriod = 1
+
+// awaitGuest keeps a kubelet from asking whether the guest of a migration's target is alive before it has arrived: it
+// would kill the launcher while memory is copied. How long that takes is the migration's business, so that the probe
+// never ends the container by itself.
+func awaitGuest(c *corev1.Container) {
+	if c.LivenessProbe == nil {
+		return
+	}
+	c.StartupProbe = &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{
+			Command: []string{launcherProgram, "probe", "--arrived"}}},
+		TimeoutSeconds: 1 + agentMargin, PeriodSeconds: arrivalPeriod, FailureThreshold: math.MaxInt32,
+	}
 }
 
 // execProbes counts the probes that run a command in the guest.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,10 +17,11 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func example() *kubevirt.VirtualMachineInstance {
 	memory := resource.MustParse("128Mi")
@@ -93,6 +95,7 @@ func TestSecret(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string][]byte{"init.userdata": []byte("hunter2")}, s.Data)
 	require.Equal(t, PodName("web", "3f2a9c1e-0000-4000-8000-000000000000")+"-cloud-init", s.Name)
+	require.Equal(t, "true", s.Labels["velero.io/exclude-from-backup"])
 	vmi := example()
 	vmi.Spec.Volumes = vmi.Spec.Volumes[:1]
 	s, err = Secret(vmi)
@@ -122,7 +125,7 @@ func TestNames(t *testing.T) {
 		require.LessOrEqual(t, len(pod), validation.DNS1123LabelMaxLength)
 		require.NotEqual(t, pod, PodName(name, "another"))
 		require.Empty(t, validation.IsDNS1123Label(volumeName("cloud-init", name)), name)
-		require.Empty(t, validation.IsValidLabelValue(instanceID(name)), name)
+		require.Empty(t, validation.IsValidLabelValue(observe.NameLabel(name)), name)
 		require.Empty(t, validation.IsDNS1123Label(hostname("", name)), name)
 	}
 }
@@ -138,7 +141,7 @@ func TestOverhead(t *testing.T) {
 	require.EqualValues(t, 333*mi, Overhead(vmi, s))
 }
 
-// TestDisksAreLimited to what the guest can write, and what its images need beside.
+// TestDisksAreLimited: a launcher's disk space is limited to what the guest can write and what its images need.
 func TestDisksAreLimited(t *testing.T) {
 	const gi = 1 << 30
 	limit := func(vmi *kubevirt.VirtualMachineInstance) int64 {
@@ -169,35 +172,47 @@ func TestLimitsThatAQuotaAsksFor(t *testing.T) {
 		}
 		return []corev1.ResourceQuota{{}, q}
 	}
-	limits := func(vmi *kubevirt.VirtualMachineInstance, quotas []corev1.ResourceQuota) (cpu, memory int64) {
-		pod, err := Pod(vmi, Options{Image: "x", Settings: settings.Default(), Limited: LimitedBy(quotas)})
+	limits := func(
+		vmi *kubevirt.VirtualMachineInstance, quotas []corev1.ResourceQuota, ratio string,
+	) (cpu, memory int64) {
+		labels := map[string]string{"alpha.kubevirt.io/auto-memory-limits-ratio": ratio}
+		pod, err := Pod(vmi, Options{
+			Image: "x", Settings: settings.Default(), Limited: LimitedBy(quotas).WithRatio(labels)})
 		require.NoError(t, err)
 		l := pod.Spec.Containers[0].Resources.Limits
 		return l.Cpu().Value(), l.Memory().Value()
 	}
 	vmi := example()
 	vmi.Spec.Domain.CPU.Cores = 3
+	request := 128*mi + Overhead(vmi, settings.Default())
 	for name, c := range map[string]struct {
 		quotas      []corev1.ResourceQuota
+		ratio       string
 		cpu, memory int64
 	}{
-		"none":   {nil, 0, 0},
-		"pods":   {quota(corev1.ResourcePods, corev1.ResourceRequestsMemory), 0, 0},
-		"cpu":    {quota(corev1.ResourceLimitsCPU), 3, 0},
-		"memory": {quota(corev1.ResourceLimitsMemory), 0, 2 * (128*mi + Overhead(vmi, settings.Default()))},
+		"none":                  {nil, "1.2", 0, 0},
+		"pods":                  {quota(corev1.ResourcePods, corev1.ResourceRequestsMemory), "", 0, 0},
+		"cpu":                   {quota(corev1.ResourceLimitsCPU), "1.2", 3, 0},
+		"memory":                {quota(corev1.ResourceLimitsMemory), "", 0, 2 * request},
+		"memory by a ratio":     {quota(corev1.ResourceLimitsMemory), "1.5", 0, request * 3 / 2},
+		"by the least":          {quota(corev1.ResourceLimitsMemory), "1", 0, request},
+		"by less":               {quota(corev1.ResourceLimitsMemory), "0.9", 0, 2 * request},
+		"by what is no number":  {quota(corev1.ResourceLimitsMemory), "much", 0, 2 * request},
+		"by NaN":                {quota(corev1.ResourceLimitsMemory), "NaN", 0, 2 * request},
+		"by more than there is": {quota(corev1.ResourceLimitsMemory), "1e300", 0, math.MaxInt64},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cpu, memory := limits(vmi, c.quotas)
+			cpu, memory := limits(vmi, c.quotas, c.ratio)
 			require.Equal(t, []int64{c.cpu, c.memory}, []int64{cpu, memory})
 		})
 	}
 	vmi.Spec.Domain.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}
-	cpu, _ := limits(vmi, quota(corev1.ResourceLimitsCPU))
+	cpu, _ := limits(vmi, quota(corev1.ResourceLimitsCPU), "")
 	require.EqualValues(t, 7, cpu, "the user's own")
 }
 
 func TestLaunchedKeepsTheVolumes(t *testing.T) {
-	l := Launched(example(), &settings.Settings{})
+	l := VMIForLauncher(example(), &settings.Settings{})
 	require.Len(t, l.Spec.Volumes, 3)
 	require.NotNil(t, l.Spec.Volumes[2].CloudInitNoCloud)
 	require.Empty(t, l.Spec.Volumes[2].CloudInitNoCloud.UserData)
@@ -207,13 +222,15 @@ func TestLaunchedKeepsTheVolumes(t *testing.T) {
 // TestWhatTheConfigurationSaysOfEveryMachine reaches the launcher, but for what the VMI itself says otherwise.
 func TestWhatTheConfigurationSaysOfEveryMachine(t *testing.T) {
 	period := uint32(60)
-	s := settings.From(&kubevirt.KubeVirt{Spec: kubevirt.KubeVirtSpec{Configuration: kubevirt.KubeVirtConfiguration{
+	kv := kubevirt.KubeVirt{Spec: kubevirt.KubeVirtSpec{Configuration: kubevirt.KubeVirtConfiguration{
 		DefaultRuntimeClass: "kata", MemBalloonStatsPeriod: &period,
 		SMBIOSConfig: &kubevirt.SMBiosConfiguration{Manufacturer: "Example"},
 		VirtualMachineOptions: &kubevirt.VirtualMachineOptions{
 			DisableFreePageReporting: &kubevirt.DisableFreePageReporting{},
 			DisableSerialConsoleLog:  &kubevirt.DisableSerialConsoleLog{}},
-	}}})
+	}}}
+	kv.Annotations = map[string]string{"kubevirt.io/vga-display-efi-x86": ""}
+	s := settings.From(&kv)
 	vmi := example()
 	pod, err := Pod(vmi, Options{Image: "x", Settings: s})
 	require.NoError(t, err)
@@ -221,14 +238,21 @@ func TestWhatTheConfigurationSaysOfEveryMachine(t *testing.T) {
 	require.Contains(t, pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "HARDWARE", Value: `{"balloonStats":60,` +
 		`"smbios":{"manufacturer":"Example","product":"None","family":"KubeVirt"},` +
 		`"disks":{"reserve":131072,"tolerateLess":10,"probeMemory":2097152000}}`})
-	launched := Launched(vmi, &s)
+	launched := VMIForLauncher(vmi, &s)
 	require.Equal(t, "true", launched.Annotations[kubevirt.FreePageReportingDisabledAnnotation])
+	require.Contains(t, launched.Annotations, kubevirt.VGADisplayForEFIGuestsX86Annotation)
 	require.False(t, *launched.Spec.Domain.Devices.LogSerialConsole)
 	require.Nil(t, vmi.Spec.Domain.Devices.LogSerialConsole, "the VMI itself stays as it is")
 
 	yes := true
 	vmi.Spec.Domain.Devices.LogSerialConsole = &yes
-	require.True(t, *Launched(vmi, &s).Spec.Domain.Devices.LogSerialConsole)
+	require.True(t, *VMIForLauncher(vmi, &s).Spec.Domain.Devices.LogSerialConsole)
+
+	vmi = example()
+	vmi.Annotations = map[string]string{kubevirt.VGADisplayForEFIGuestsX86Annotation: ""}
+	defaults := settings.Default()
+	require.NotContains(t, VMIForLauncher(vmi, &defaults).Annotations, kubevirt.VGADisplayForEFIGuestsX86Annotation,
+		"it is the cluster's")
 
 	pod, err = Pod(example(), Options{Image: "x", Settings: settings.Default()})
 	require.NoError(t, err)
@@ -248,8 +272,9 @@ func TestPullSecrets(t *testing.T) {
 	require.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}, {Name: "launcher"}}, pod.Spec.ImagePullSecrets)
 }
 
-// TestAnEphemeralVolumesFileSystemIsMountedReadOnly, by its source, too: the kubelet then changes nobody's files. A
-// device has no mount, and whoever attaches it may refuse.
+// TestAnEphemeralVolumesFileSystemIsMountedReadOnly: it is mounted read-only by its volume source, too: the kubelet
+// then changes no file's group. A device has no mount, and the CSI driver that attaches it may refuse to attach it
+// read-only.
 func TestAnEphemeralVolumesFileSystemIsMountedReadOnly(t *testing.T) {
 	for mode, readOnly := range map[corev1.PersistentVolumeMode]bool{
 		corev1.PersistentVolumeFilesystem: true, corev1.PersistentVolumeBlock: false,

@@ -1,7 +1,10 @@
 package render
 
 import (
+	"cmp"
+	"math"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,7 +32,7 @@ const (
 	// time.
 	emulationOverhead = 64 * mi
 	tpmOverhead       = 53 * mi // swtpm
-	// virtiofsdOverhead is what KubeVirt limits each of its containers for them to.
+	// virtiofsdOverhead is the memory limit that KubeVirt sets for each of its containers for them.
 	virtiofsdOverhead = 80_000_000
 	// vfioOverhead is KubeVirt's, once for all devices of the host's: their memory is mapped into QEMU.
 	vfioOverhead = 1024 * mi
@@ -75,7 +78,7 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	if m := vmi.Spec.Domain.Memory; m != nil && m.Hugepages != nil {
 		hugepages(r, vmi, overhead, s)
 	}
-	if dedicated(vmi) {
+	if hasDedicatedCPUs(vmi) {
 		ownCPUs(r, vmi)
 	}
 	for _, name := range hostDevices(&vmi.Spec.Domain) {
@@ -102,7 +105,7 @@ func resources(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) corev1
 	return r
 }
 
-// isVirtio says that the kernel can move an interface's packets.
+// isVirtio reports whether the kernel can move an interface's packets.
 func isVirtio(i kubevirt.Interface) bool { return i.Model == "" || i.Model == kubevirt.VirtIO }
 
 // hugepages asks for them in place of the guest's memory.
@@ -125,14 +128,14 @@ func hugepages(
 	}
 }
 
-func dedicated(vmi *kubevirt.VirtualMachineInstance) bool {
+func hasDedicatedCPUs(vmi *kubevirt.VirtualMachineInstance) bool {
 	c := vmi.Spec.Domain.CPU
 	return c != nil && c.DedicatedCPUPlacement
 }
 
 // ownCPUs asks for what makes a kubelet give a container CPUs for itself: a whole number of them, in a pod whose
 // requests are its limits: those of the guest, and one for each I/O thread of a supplemental pool. An isolated emulator
-// has one more, or two where the annotation says that the sum has to be even.
+// has one more, or two where the annotation requires an even sum.
 func ownCPUs(r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance) {
 	n := threads(vmi)
 	if vmi.Spec.Domain.CPU.IsolateEmulatorThread {
@@ -150,13 +153,18 @@ func ownCPUs(r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance
 	}
 }
 
-// memoryLimitRatio is KubeVirt's: what a launcher may use of memory, as a multiple of what it requests.
+// memoryLimitRatio is the memory that a launcher may use, as a multiple of what it requests, unless the namespace sets
+// another ratio. The figure is KubeVirt's.
 const memoryLimitRatio = 2
 
-// Limited says for which resources a namespace's quota asks for limits.
-type Limited struct{ CPU, Memory bool }
+// Limited has the resources for which a namespace's quota asks for limits.
+type Limited struct {
+	CPU, Memory bool
+	// Ratio is the namespace's own between the limit and the request of memory; 0: it has none.
+	Ratio float64
+}
 
-// LimitedBy reads it from a namespace's quotas.
+// LimitedBy returns the resources for which a namespace's quotas ask for limits.
 func LimitedBy(quotas []corev1.ResourceQuota) Limited {
 	var l Limited
 	for i := range quotas {
@@ -167,8 +175,17 @@ func LimitedBy(quotas []corev1.ResourceQuota) Limited {
 	return l
 }
 
+// WithRatio returns a copy with the ratio that a namespace's labels name. As with KubeVirt, a ratio that is not a
+// number, or below 1, is ignored.
+func (l Limited) WithRatio(labels map[string]string) Limited {
+	if ratio, err := strconv.ParseFloat(labels[kubevirt.AutoMemoryLimitsRatioLabel], 64); err == nil && ratio >= 1 {
+		l.Ratio = ratio
+	}
+	return l
+}
+
 // apply sets the limits that are asked for and that the user has not set, as KubeVirt does: a CPU for each of the
-// guest's threads, and twice the memory.
+// guest's threads, and a multiple of the memory.
 func (l Limited) apply(
 	r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance,
 ) corev1.ResourceRequirements {
@@ -176,13 +193,23 @@ func (l Limited) apply(
 		r.Limits[corev1.ResourceCPU] = *resource.NewQuantity(threads(vmi), resource.DecimalSI)
 	}
 	if _, set := r.Limits[corev1.ResourceMemory]; l.Memory && !set {
-		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(memoryLimitRatio*r.Requests.Memory().Value(),
+		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(times(r.Requests.Memory().Value(), l.Ratio),
 			resource.BinarySI)
 	}
 	return r
 }
 
-// guestMemory is what is requested for the guest itself, in bytes.
+// times returns a request of memory multiplied by a ratio (0: KubeVirt's), in bytes; what no pod can have is the most
+// there is.
+func times(request int64, ratio float64) int64 {
+	product := float64(request) * cmp.Or(ratio, memoryLimitRatio)
+	if product >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(product)
+}
+
+// guestMemory returns the memory requested for the guest itself, in bytes.
 func guestMemory(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	d := &vmi.Spec.Domain
 	if q, ok := d.Resources.Requests[corev1.ResourceMemory]; ok {
@@ -197,7 +224,7 @@ func guestMemory(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int6
 	return d.Memory.Guest.Value() * 100 / int64(s.MemoryOvercommit)
 }
 
-// Overhead is the memory that a launcher needs beside its guest, in bytes.
+// Overhead returns the memory that a launcher needs beside its guest, in bytes.
 func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	d := &vmi.Spec.Domain
 	var sum int64 = fixedOverhead + ioThreadOverhead
@@ -221,7 +248,7 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 		sum += tpmOverhead
 	}
 	sum += int64(len(d.Devices.Filesystems)) * virtiofsdOverhead
-	if guaranteed(d) {
+	if isGuaranteed(d) {
 		sum += guaranteedExtra
 	}
 	sriov := slices.ContainsFunc(d.Devices.Interfaces, func(i kubevirt.Interface) bool { return i.SRIOV != nil })
@@ -237,7 +264,9 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	return sum
 }
 
-func guaranteed(d *kubevirt.DomainSpec) bool {
+// isGuaranteed reports whether the user asked for the Guaranteed QoS class: by dedicated CPUs, or by limits equal to
+// the requests.
+func isGuaranteed(d *kubevirt.DomainSpec) bool {
 	if d.CPU != nil && d.CPU.DedicatedCPUPlacement {
 		return true
 	}
@@ -253,7 +282,7 @@ func guaranteed(d *kubevirt.DomainSpec) bool {
 	return true
 }
 
-// threads are the virtual CPUs, and the I/O threads of a supplemental pool.
+// threads returns the virtual CPUs, and the I/O threads of a supplemental pool.
 func threads(vmi *kubevirt.VirtualMachineInstance) int64 {
 	return vcpus(vmi) + int64(hardware.SupplementalPool(&vmi.Spec.Domain))
 }

@@ -9,6 +9,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
@@ -19,9 +20,9 @@ const (
 	stateVolume = "vm-state"
 )
 
-// StateClaim makes the claim with what the machine of an instance remembers; nil: it needs none. As KubeVirt has it, a
-// storage class that the administrator has chosen for such claims is one that several nodes can have a volume of at
-// once, and of the cluster's default that is not known.
+// StateClaim renders the PersistentVolumeClaim with the persistent state of a VM; nil: it needs none. As in KubeVirt,
+// it is ReadWriteMany if the administrator has chosen the storage class for such PVCs, and ReadWriteOnce in the
+// cluster's default class, which may lack volumes that several nodes can use.
 func StateClaim(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) *corev1.PersistentVolumeClaim {
 	name, needed := claims.State(vmi)
 	if !needed {
@@ -32,7 +33,7 @@ func StateClaim(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) *core
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: vmi.Namespace,
-			Labels:          map[string]string{claims.StatePrefix: instanceID(vmi.Name)},
+			Labels:          map[string]string{claims.StatePrefix: observe.NameLabel(vmi.Name)},
 			OwnerReferences: []metav1.OwnerReference{claims.StateOwner(vmi)},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -57,7 +58,7 @@ func state(vmi *kubevirt.VirtualMachineInstance) ([]corev1.Volume, []corev1.Volu
 	known := claims.Known(vmi, claims.StateVolume)
 	switch {
 	case known == nil:
-		return nil, nil, errors.New("nothing is known of the PersistentVolumeClaim with what the machine remembers")
+		return nil, nil, errors.New("the PersistentVolumeClaim with the VM's persistent state has not been read")
 	case claims.Block(known):
 		return nil, nil, errors.New("PersistentVolumeClaim " + known.ClaimName + " is a device, and has to be a file " +
 			"system: delete it, and another is made")

@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/multus"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TargetOptions are what the launcher pod that a guest is moved to depends on beside its VMI and its migration.
+// TargetOptions has what the launcher pod that a guest is moved to depends on beside its VMI and its migration.
 type TargetOptions struct {
 	Options
 	// Source is the pod that the guest is in. Node is Source's, and may be nil unless NeedsNode says so.
@@ -25,8 +25,8 @@ type TargetOptions struct {
 // preferredWeight is the most that a preference can weigh.
 const preferredWeight = 100
 
-// TargetName is the name of the launcher pod that a migration moves the guest of a VMI to: derived from both UIDs, so
-// that a migration never has two.
+// TargetName returns the name of the launcher pod that a migration moves the guest of a VMI to: derived from both UIDs,
+// so that a migration never has two.
 func TargetName(vmiName, vmiUID, migrationUID string) string {
 	return PodName(vmiName, vmiUID+"/"+migrationUID)
 }
@@ -54,16 +54,17 @@ func Target(
 			}
 		}
 	}
-	apart(pod, vmi)
+	avoidOtherLaunchers(pod, vmi)
+	awaitGuest(&pod.Spec.Containers[0])
 	if o.PreferNode != "" {
-		prefer(pod, o.PreferNode)
+		preferNode(pod, o.PreferNode)
 	}
 	pin(pod, o.Source)
 	return pod, nil
 }
 
-// withMACs has the guest keep the MACs that it took from its pod on networks beside the pod's own: those are what it
-// goes on speaking with, and Multus is asked for them.
+// withMACs returns a copy of the VMI in which interfaces on further networks of Multus have the MAC addresses of the
+// status, unless the spec sets them. A migrated guest keeps its addresses, so the target's pod requests the same ones.
 func withMACs(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
 	out := vmi.DeepCopy()
 	for i := range out.Spec.Networks {
@@ -86,14 +87,14 @@ func withMACs(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 	return out
 }
 
-// NeedsNode says that the target depends on what the source's node offers: the guest has some of its host's CPU, and
-// the source's pod does not say which.
+// NeedsNode reports whether the target depends on what the source's node offers: the guest has some of its host's CPU,
+// and the source's pod does not say which.
 func NeedsNode(vmi *kubevirt.VirtualMachineInstance, o TargetOptions) bool {
-	return hostModel(vmi) && !moved(o.Source) || mayHaveKVM(o)
+	return hostModel(vmi) && !isFormerTarget(o.Source) || mayHaveKVM(o)
 }
 
-// mayHaveKVM says that the source's node knows whether the guest has KVM: its launcher uses it where there is some, and
-// the pod does not ask for it.
+// mayHaveKVM reports whether the source's node knows whether the guest has KVM: its launcher uses it where there is
+// some, and the pod does not ask for it.
 func mayHaveKVM(o TargetOptions) bool {
 	return o.Settings.UseEmulation && o.Source.Spec.NodeSelector[contract.LabelVirtType] == ""
 }
@@ -103,8 +104,8 @@ func hostModel(vmi *kubevirt.VirtualMachineInstance) bool {
 	return cpu == nil || cpu.Model == "" || cpu.Model == kubevirt.CPUModeHostModel
 }
 
-// moved says that the pod itself was a target of a guest with its host's CPU model.
-func moved(pod *corev1.Pod) bool {
+// isFormerTarget reports whether the pod itself was a target of a guest with its host's CPU model.
+func isFormerTarget(pod *corev1.Pod) bool {
 	for k := range pod.Spec.NodeSelector {
 		if strings.HasPrefix(k, kubevirt.SupportedHostModelMigrationCPU) {
 			return true
@@ -132,7 +133,7 @@ func asOnSource(vmi *kubevirt.VirtualMachineInstance, o TargetOptions) (map[stri
 	if v := o.Node.Labels[contract.LabelVirtType]; mayHaveKVM(o) && v == virtTypeKVM {
 		out[contract.LabelVirtType] = v
 	}
-	if !hostModel(vmi) || moved(o.Source) {
+	if !hostModel(vmi) || isFormerTarget(o.Source) {
 		return out, nil
 	}
 	model := ""
@@ -169,8 +170,8 @@ func ofHostModel(label string) bool {
 	return false
 }
 
-// apart keeps the pod off the nodes that have another launcher pod of the VMI.
-func apart(pod *corev1.Pod, vmi *kubevirt.VirtualMachineInstance) {
+// avoidOtherLaunchers keeps the pod off the nodes that have another launcher pod of the VMI.
+func avoidOtherLaunchers(pod *corev1.Pod, vmi *kubevirt.VirtualMachineInstance) {
 	if pod.Spec.Affinity.PodAntiAffinity == nil {
 		pod.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{}
 	}
@@ -182,7 +183,8 @@ func apart(pod *corev1.Pod, vmi *kubevirt.VirtualMachineInstance) {
 	})
 }
 
-func prefer(pod *corev1.Pod, node string) {
+// preferNode has the scheduler prefer a node for the pod.
+func preferNode(pod *corev1.Pod, node string) {
 	list := &pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	*list = append(*list, corev1.PreferredSchedulingTerm{Weight: preferredWeight, Preference: corev1.NodeSelectorTerm{
 		MatchFields: []corev1.NodeSelectorRequirement{
@@ -213,7 +215,7 @@ func pin(pod, source *corev1.Pod) {
 	}
 }
 
-// byDigest is a reference to an image with the digest of an ImageRef, as kubelets report it, in place of its tag.
+// byDigest returns a reference to an image with the digest of an ImageRef, as kubelets report it, in place of its tag.
 func byDigest(reference, imageRef string) (string, bool) {
 	_, digest, ok := strings.Cut(imageRef, "@") // without one it is an image's ID, which no registry knows
 	if !ok || !strings.HasPrefix(digest, "sha256:") {

@@ -6,16 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	kubevirt "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/internal/settings"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func move(selector map[string]string) *kubevirt.VirtualMachineInstanceMigration {
@@ -67,7 +69,35 @@ func TestTargetGolden(t *testing.T) {
 	require.Equal(t, string(want), string(got), "if this is meant: go test ./activities/cluster/render -update")
 }
 
-// TestATargetIsThePodOfItsVMI in everything that the guest sees: the same container and the same Secret.
+// TestATargetIsNotProbedBeforeItsGuestIsThere: a kubelet asks for life only once its guest has arrived, whatever the
+// probe is, and gives that as long as it takes. An instance's first pod has its guest from the start on.
+func TestATargetIsNotProbedBeforeItsGuestIsThere(t *testing.T) {
+	for name, handler := range map[string]kubevirt.Handler{
+		"by TCP":       {TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(22)}},
+		"by HTTP":      {HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}},
+		"by its agent": {GuestAgentPing: &kubevirt.GuestAgentPing{}},
+	} {
+		vmi := example()
+		vmi.Spec.LivenessProbe = &kubevirt.Probe{Handler: handler, FailureThreshold: 1}
+		first, err := Pod(vmi, onNode(nil).Options)
+		require.NoError(t, err)
+		require.Nil(t, first.Spec.Containers[0].StartupProbe, name)
+		target, err := Target(vmi, move(nil), onNode(skylake()))
+		require.NoError(t, err)
+		p := target.Spec.Containers[0].StartupProbe
+		require.NotNil(t, p, name)
+		require.Equal(t, []string{"/usr/bin/launcher", "probe", "--arrived"}, p.Exec.Command)
+		require.Greater(t, time.Duration(p.FailureThreshold)*time.Second, 10*365*24*time.Hour)
+	}
+	vmi := example()
+	vmi.Spec.LivenessProbe = nil
+	target, err := Target(vmi, move(nil), onNode(skylake()))
+	require.NoError(t, err)
+	require.Nil(t, target.Spec.Containers[0].StartupProbe)
+}
+
+// TestATargetIsThePodOfItsVMI: a target pod equals the VMI's pod in everything that the guest sees: it has the same
+// container and the same Secret.
 func TestATargetIsThePodOfItsVMI(t *testing.T) {
 	vmi := example()
 	first, err := Pod(vmi, onNode(nil).Options)

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/settings"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Where a launcher finds what its pod gives it.
@@ -35,7 +35,8 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 		APIVersion: "v1", FieldPath: "metadata.annotations['" + contract.AnnotationVMISpec + "']",
 	}}
 	volumes := []corev1.Volume{
-		scratch("sockets"), scratch("private"), disks(vmi), scratch("tmp"), scratch("run-lock"),
+		emptyDirVolume("sockets"), emptyDirVolume("private"), disks(vmi), emptyDirVolume("tmp"),
+		emptyDirVolume("run-lock"),
 		{Name: "vmi", VolumeSource: corev1.VolumeSource{
 			DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{spec}},
 		}},
@@ -107,7 +108,7 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 	return append(volumes, own...), append(mounts, at...), err
 }
 
-// kernelBoot is the image with the kernel that a guest is started with; nil: it has its own.
+// kernelBoot returns the image with the kernel that a guest is started with; nil: it has its own.
 func kernelBoot(vmi *kubevirt.VirtualMachineInstance) *kubevirt.KernelBootContainer {
 	f := vmi.Spec.Domain.Firmware
 	if f == nil || f.KernelBoot == nil {
@@ -116,7 +117,8 @@ func kernelBoot(vmi *kubevirt.VirtualMachineInstance) *kubevirt.KernelBootContai
 	return f.KernelBoot.Container
 }
 
-// pullSecrets are those of the container disks and of the kernel, and the administrator's for the launcher's own image.
+// pullSecrets returns the pull secrets of the container disks and of the kernel, and the administrator's for the
+// launcher's own image.
 func pullSecrets(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) []corev1.LocalObjectReference {
 	var out []corev1.LocalObjectReference
 	add := func(secret corev1.LocalObjectReference) {
@@ -138,17 +140,17 @@ func pullSecrets(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) []co
 	return out
 }
 
-func scratch(name string) corev1.Volume {
+func emptyDirVolume(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
-// overlayLimit is what may be written over one containerDisk or ephemeral volume, in bytes. Its overlay can grow to the
-// disk's virtual size, which only the launcher learns, when the image is there. Images of systems are made for 2 to 60
-// GiB; who needs more says so in the ephemeral-storage that the VMI's domain is limited to.
+// overlayLimit limits what may be written over one containerDisk or ephemeral volume, in bytes. Its overlay can grow to
+// the disk's virtual size, which only the launcher learns, when the image is there. Images of systems are made for 2 to
+// 60 GiB; a larger need is stated in the ephemeral-storage that the VMI's domain is limited to.
 const overlayLimit = 64 << 30
 
-// disks is the volume with what the guest writes to: a node is not filled by one guest, whose pod is evicted instead. A
-// guest that uses all of its disks stays below the limit.
+// disks returns the volume with what the guest writes to: a node is not filled by one guest, whose pod is evicted
+// instead. A guest that uses all of its disks stays below the limit.
 func disks(vmi *kubevirt.VirtualMachineInstance) corev1.Volume {
 	var limit int64
 	overlays := int64(overlayLimit)
@@ -165,11 +167,11 @@ func disks(vmi *kubevirt.VirtualMachineInstance) corev1.Volume {
 			limit += imageOfFiles
 		}
 	}
-	v := scratch("disks")
+	v := emptyDirVolume("disks")
 	v.EmptyDir.SizeLimit = resource.NewQuantity(limit+diskSlack, resource.BinarySI)
 	return v
 }
 
-// qcow2Size is what an image of QEMU's takes at most for so many bytes of content: 8 bytes of its tables and 2 of
+// qcow2Size returns the most that an image of QEMU's takes for so many bytes of content: 8 bytes of its tables and 2 of
 // reference counts for each 64 KiB, rounded up, and some clusters.
 func qcow2Size(content int64) int64 { return content + content/4096 + mi }

@@ -13,7 +13,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// Spec is the specification of a VM that a ControllerRevision keeps.
+// Spec returns the specification of a VM that a ControllerRevision keeps.
 func Spec(r *appsv1.ControllerRevision) (*kubevirt.VirtualMachineSpec, error) {
 	var kept struct {
 		Spec kubevirt.VirtualMachineSpec `json:"spec"`
@@ -42,7 +42,7 @@ func Fields(a, b any) ([]string, error) {
 	return out, nil
 }
 
-// tree is a value as JSON has it, so that two ways of writing a quantity are one.
+// tree returns a value as JSON has it, so that two ways of writing a quantity are one.
 func tree(v any) (any, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -93,8 +93,8 @@ func element(list []any, i int) any {
 	return nil
 }
 
-// below says that a path is that field, or lies within it.
-func below(path, field string) bool {
+// isBelow reports whether a path is that field, or lies within it.
+func isBelow(path, field string) bool {
 	rest, ok := strings.CutPrefix(path, field)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }

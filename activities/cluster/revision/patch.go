@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 const pathTolerations = "/spec/tolerations"
@@ -17,14 +17,14 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// LiveAnnotations are those of a VM's template that its running instance, and the pod of that, follow: the
-// descheduler's.
+// LiveAnnotations returns the annotations of a VM's template that its running instance and the instance's pod follow:
+// the descheduler's.
 func LiveAnnotations() []string {
 	return []string{"descheduler.alpha.kubernetes.io/evict", "descheduler.alpha.kubernetes.io/prefer-no-eviction"}
 }
 
 // patch lists what is to change in the instance. It begins with a test of the UID, and what is replaced or removed is
-// tested to be what was seen, so that a change by somebody else is not undone.
+// tested to be what was seen, so that a change by another client is not undone.
 func (v *Verdict) patch(s Subject) error {
 	var ops []Operation
 	annotations := map[string]string{}
@@ -43,7 +43,7 @@ func (v *Verdict) patch(s Subject) error {
 		}
 	}
 	ops = append(ops, annotate(s.VMI.Annotations, annotations)...)
-	if s.LiveUpdate && v.RestartRequired != NotLive && s.Last != nil {
+	if s.LiveUpdate && !strings.HasPrefix(v.RestartRequired, NotLive) && s.Last != nil {
 		more, err := placement(s)
 		if err != nil {
 			return err
@@ -81,8 +81,8 @@ func annotate(has, set map[string]string) []Operation {
 	return ops
 }
 
-// placement is what decides about the next place of an instance. It holds for the pod that it gets when it moves; the
-// one that it has stays.
+// placement returns the changes that decide about the next node of an instance. They hold for the pod that it gets when
+// it moves; the one that it has stays.
 func placement(s Subject) ([]Operation, error) {
 	want, has := &template(&s.VM.Spec).Spec, &s.VMI.Spec
 	var ops []Operation
@@ -99,10 +99,10 @@ func placement(s Subject) ([]Operation, error) {
 			return nil, err
 		}
 		switch {
-		case len(differ) == 0, nothing(f.has) && nothing(f.want):
-		case nothing(f.has):
+		case len(differ) == 0, isEmpty(f.has) && isEmpty(f.want):
+		case isEmpty(f.has):
 			ops = append(ops, Operation{"add", f.path, f.want})
-		case nothing(f.want):
+		case isEmpty(f.want):
 			ops = append(ops, Operation{"test", f.path, f.has}, Operation{Op: "remove", Path: f.path})
 		default:
 			ops = append(ops, Operation{"test", f.path, f.has}, Operation{"replace", f.path, f.want})
@@ -111,8 +111,8 @@ func placement(s Subject) ([]Operation, error) {
 	return ops, nil
 }
 
-// refusal says why such a change has to wait, in KubeVirt's words ("": it has not): the guest is on its way to a node
-// that was chosen by what holds now.
+// refusal returns why such a change has to wait, in KubeVirt's words ("": it has not): the guest is on its way to a
+// node that was chosen by what holds now.
 func refusal(s Subject, ops []Operation) string {
 	m := s.VMI.Status.MigrationState
 	if len(ops) == 0 || m == nil || m.MigrationUID == "" || m.Completed || m.Failed {
@@ -126,7 +126,8 @@ func refusal(s Subject, ops []Operation) string {
 	return tolerationsMove
 }
 
-func nothing(v any) bool {
+// isEmpty reports whether a pointer is nil, or a slice or map has no entry.
+func isEmpty(v any) bool {
 	r := reflect.ValueOf(v)
 	if r.Kind() == reflect.Pointer {
 		return r.IsNil()
@@ -134,7 +135,7 @@ func nothing(v any) bool {
 	return r.Len() == 0
 }
 
-// Changed are the paths that a patch changes.
+// Changed returns the paths that a patch changes.
 func Changed(patch []Operation) []string {
 	var out []string
 	for _, o := range patch {

@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Messages of the condition RestartRequired, and of what has to wait, as KubeVirt has them.
 const (
+	// NotLive is followed by the fields.
 	NotLive          = "a non-live-updatable field was changed in the template spec"
 	socketsTooMany   = "CPU sockets updated in template spec to a value higher than what's available"
 	socketsFewer     = "Reduction of CPU socket count requires a restart"
@@ -25,23 +26,26 @@ const (
 	memoryHigher     = "memory updated in template spec to a value higher than what's available"
 )
 
-// Subject is what a verdict is about.
+// Subject has the objects from which a verdict follows.
 type Subject struct {
 	// Last is the specification that the instance was started with; nil when no record of it is left.
 	Last *kubevirt.VirtualMachineSpec
 	VM   *kubevirt.VirtualMachine
 	VMI  *kubevirt.VirtualMachineInstance
+	// Next is the specification, with defaults, of an instance that the VM would make now; nil: it cannot make one.
+	Next *kubevirt.VirtualMachineInstanceSpec
 	// LiveUpdate is the cluster's rollout strategy; otherwise it is Stage.
 	LiveUpdate bool
 }
 
-// Verdict is what follows for the instance.
+// Verdict has what follows for the instance.
 type Verdict struct {
-	// Fields are the paths below the template's spec that differ from what the instance was started with.
+	// Fields are the paths below the template's spec that differ from what the instance was started with, and from what
+	// it has.
 	Fields []string
 	// RestartRequired is the message of that condition, "" when none is needed.
 	RestartRequired string
-	// Generation is what the instance's annotation is to say; 0: what it says already.
+	// Generation is for the instance's annotation; 0: the annotation has it already.
 	Generation int64
 	// Refused is why something cannot be changed now ("": all can).
 	Refused string
@@ -83,10 +87,10 @@ func Compare(s Subject) (Verdict, error) {
 	same := false
 	if s.Last != nil {
 		var err error
-		if v.Fields, err = Fields(template(s.Last).Spec, template(&s.VM.Spec).Spec); err != nil {
+		if v.Fields, err = changed(s); err != nil {
 			return Verdict{}, err
 		}
-		v.RestartRequired = judge(s, v.Fields)
+		v.RestartRequired = restartMessage(s, v.Fields)
 		metadata, err := Fields(template(s.Last).ObjectMeta, template(&s.VM.Spec).ObjectMeta)
 		if err != nil {
 			return Verdict{}, err
@@ -100,29 +104,67 @@ func Compare(s Subject) (Verdict, error) {
 	return v, nil
 }
 
-func judge(s Subject, fields []string) string {
+// changed lists what has changed in the template since the instance was started, without what the instance has already:
+// by default, or because it follows its VM.
+func changed(s Subject) ([]string, error) {
+	fields, err := Fields(template(s.Last).Spec, template(&s.VM.Spec).Spec)
+	if err != nil || len(fields) == 0 || s.Next == nil {
+		return fields, err
+	}
+	lacks, err := Fields(s.VMI.Spec, *s.Next)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(fields, func(f string) bool {
+		return !slices.ContainsFunc(lacks, func(l string) bool { return isBelow(l, f) || isBelow(f, l) })
+	}), nil
+}
+
+// restartMessage returns why the changed fields need a restart of the guest; "" if all are applied to it live.
+func restartMessage(s Subject, fields []string) string {
 	special := ""
+	var cold []string
 	for _, f := range fields {
 		r := ruleOf(s, f)
 		if r == nil {
-			return NotLive
+			cold = append(cold, f)
+			continue
 		}
 		if r.restart == nil {
 			continue
 		}
 		switch m := r.restart(s); {
 		case m == NotLive:
-			return m
+			cold = append(cold, f)
 		case special == "":
 			special = m
 		}
 	}
-	return special
+	if len(cold) == 0 {
+		return special
+	}
+	return listFields(NotLive, cold)
+}
+
+// Bounds of the message that names fields: how many, and its length in bytes.
+const (
+	maxNamed   = 4
+	maxMessage = 512
+)
+
+// listFields appends the names of the first maxNamed fields to a message, and the number of the others.
+func listFields(message string, fields []string) string {
+	more := len(fields) - maxNamed
+	message += ": " + strings.Join(fields[:min(len(fields), maxNamed)], ", ")
+	if more > 0 {
+		message += " and " + strconv.Itoa(more) + " more"
+	}
+	return contract.Cut(message, maxMessage)
 }
 
 func ruleOf(s Subject, field string) *rule {
 	all := rules()
-	i := slices.IndexFunc(all, func(r rule) bool { return below(field, r.field) && (s.LiveUpdate || !r.live) })
+	i := slices.IndexFunc(all, func(r rule) bool { return isBelow(field, r.field) && (s.LiveUpdate || !r.live) })
 	if i < 0 {
 		return nil
 	}

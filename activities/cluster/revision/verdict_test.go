@@ -2,6 +2,8 @@ package revision
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubevirt "kubevirt.io/api/core/v1"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 const started = `{"runStrategy": "Always", "template": {"metadata": {"labels": {"app": "web"}, "creationTimestamp": null}, "spec": {
@@ -72,7 +74,7 @@ func TestVerdicts(t *testing.T) {
 		"sockets and memory": {template(`{"domain": {"cpu": {"sockets": 3}, "memory": {"guest": "2Gi"}}}`),
 			[]string{"domain.cpu.sockets", "domain.memory.guest"}, NotLive, socketsTooMany, false},
 		"sockets and cores": {template(`{"domain": {"cpu": {"sockets": 3, "cores": 2}}}`),
-			[]string{"domain.cpu.cores", "domain.cpu.sockets"}, NotLive, NotLive, false},
+			[]string{"domain.cpu.cores", "domain.cpu.sockets"}, NotLive, NotLive + ": domain.cpu.cores", false},
 		"a node selector": {template(`{"nodeSelector": {"a": "b"}}`), []string{"nodeSelector.a"}, NotLive,
 			"", false},
 		"a toleration": {template(`{"tolerations": [{"key": "a"}]}`), []string{"tolerations[0].key"},
@@ -83,6 +85,9 @@ func TestVerdicts(t *testing.T) {
 				v, err := Compare(subject(t, live, c.change))
 				require.NoError(t, err)
 				require.Equal(t, c.fields, v.Fields)
+				if message == NotLive {
+					message += ": " + strings.Join(c.fields, ", ")
+				}
 				require.Equal(t, message, v.RestartRequired, "live update: %v", live)
 				if c.follows {
 					require.EqualValues(t, 7, v.Generation)
@@ -92,6 +97,48 @@ func TestVerdicts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatTheInstanceHasAlready: a value that the instance has already, perhaps by default, is no change.
+func TestWhatTheInstanceHasAlready(t *testing.T) {
+	s := subject(t, false, `{"template": {"spec": {"domain": {"cpu": {"threads": 1, "model": "host-model"}}}}}`)
+	has := s.VMI.Spec.Domain.CPU
+	has.Threads, has.Model = 1, "host-model"
+	s.Next = s.VM.Spec.Template.Spec.DeepCopy()
+	v, err := Compare(s)
+	require.NoError(t, err)
+	require.Empty(t, v.Fields)
+	require.Empty(t, v.RestartRequired)
+	require.EqualValues(t, 7, v.Generation, "it follows the VM")
+
+	s.VM.Spec.Template.Spec.Domain.CPU.Model, s.Next.Domain.CPU.Model = "EPYC", "EPYC"
+	v, err = Compare(s)
+	require.NoError(t, err)
+	require.Equal(t, NotLive+": domain.cpu.model", v.RestartRequired)
+	require.Zero(t, v.Generation)
+
+	s.Next = nil // it cannot be filled in
+	v, err = Compare(s)
+	require.NoError(t, err)
+	require.Equal(t, NotLive+": domain.cpu.model, domain.cpu.threads", v.RestartRequired)
+}
+
+// TestNamedFieldsAreBounded: a user may change very many.
+func TestNamedFieldsAreBounded(t *testing.T) {
+	selectors := map[string]string{}
+	for i := range 9 {
+		selectors[fmt.Sprintf("key-%d", i)] = "x"
+	}
+	s := subject(t, false, `{}`)
+	s.VM.Spec.Template.Spec.NodeSelector = selectors
+	v, err := Compare(s)
+	require.NoError(t, err)
+	require.Equal(t, NotLive+": nodeSelector.key-0, nodeSelector.key-1, nodeSelector.key-2, nodeSelector.key-3 and 5 more",
+		v.RestartRequired)
+	s.VM.Spec.Template.Spec.NodeSelector = map[string]string{strings.Repeat("k", 4096): "x"}
+	v, err = Compare(s)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(v.RestartRequired), maxMessage)
 }
 
 func TestMemoryThatCouldBePlugged(t *testing.T) {
@@ -150,7 +197,7 @@ func TestPlacementFollowsLive(t *testing.T) {
 	require.NoError(t, err)
 	p, err := jsonpatch.DecodePatch(raw)
 	require.NoError(t, err)
-	s.VMI.Spec.NodeSelector = map[string]string{"somebody": "else"}
+	s.VMI.Spec.NodeSelector = map[string]string{"another": "node"}
 	changed, err := json.Marshal(s.VMI)
 	require.NoError(t, err)
 	_, err = p.Apply(changed)
@@ -203,7 +250,7 @@ func TestAnInstanceThatDoesNotSayWhatItWasMadeFrom(t *testing.T) {
 	require.EqualValues(t, 3, v.Generation)
 }
 
-// TestPlacementWaitsForTheEndOfAMigration, and what else changes does not.
+// TestPlacementWaitsForTheEndOfAMigration: a changed placement waits for the end of a migration; other changes do not.
 func TestPlacementWaitsForTheEndOfAMigration(t *testing.T) {
 	for name, c := range map[string]struct{ change, refused string }{
 		"node selector": {`"nodeSelector": {"a": "b"}`, "Node affinity should not be changed during VMI migration"},

@@ -10,22 +10,21 @@ import (
 	"github.com/virtflow/virtflow/internal/inflight"
 )
 
-// acquire counts a stream, or a question to an agent, until done is called. A user's bound is no bound of a tenant, who
-// may make ServiceAccounts: the namespace's is.
+// acquire counts a stream, or a request to an agent, until done is called. The limit of a user does not bound a tenant,
+// who may make ServiceAccounts: the limit of the namespace does.
 func (s *Streams) acquire(kind string, r *subresources.Request) (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return nil, subresources.Unavailable("This server is about to end: try again.")
+		return nil, subresources.Unavailable("This server is shutting down: try again.")
 	}
 	user, namespace := inflight.Quota{Owner: "user " + r.User.Name}, inflight.Quota{Owner: "namespace " + r.Namespace}
 	var release func()
 	if asksAgent(kind) {
-		user.Max, namespace.Max = inflight.Quarter(s.Bounds.Reads), inflight.Quarter(s.Bounds.Reads)
-		release, err = s.reads.Acquire(s.Bounds.Reads, user, namespace)
+		release, err = s.reads.Acquire(s.Bounds.MaxReads, user, namespace)
 	} else {
-		user.Max, namespace.Max = s.Bounds.PerUser, s.Bounds.PerNamespace
-		release, err = s.inFlight.Acquire(s.Bounds.All, user, namespace)
+		user.Max, namespace.Max = s.Bounds.MaxPerUser, s.Bounds.MaxPerNamespace
+		release, err = s.inFlight.Acquire(s.Bounds.MaxStreams, user, namespace)
 	}
 	if err != nil {
 		return nil, exceeded(err, user)
@@ -49,17 +48,18 @@ func asksAgent(kind string) bool {
 	return kind == "guestosinfo" || kind == "userlist" || kind == "filesystemlist"
 }
 
-// exceeded says to the user who has taken what.
+// exceeded returns the error for the user, with the limit that is reached.
 func exceeded(err error, user inflight.Quota) error {
 	var f *inflight.ExceededError
 	switch {
 	case !errors.As(err, &f):
 		return err
 	case f.Owner == "":
-		return subresources.Unavailable(fmt.Sprintf("This server has %d open streams, and takes no more.", f.InFlight))
+		return subresources.Unavailable(
+			fmt.Sprintf("This server has %d open streams, its limit: try again.", f.InFlight))
 	case f.Owner == user.Owner:
-		return apierrors.NewTooManyRequestsError(fmt.Sprintf("You have %d open streams, and get no more.", f.InFlight))
+		return apierrors.NewTooManyRequestsError(fmt.Sprintf("You have %d open streams, the limit.", f.InFlight))
 	}
 	return apierrors.NewTooManyRequestsError(
-		fmt.Sprintf("There are %d open streams to guests of this namespace, and no more are taken.", f.InFlight))
+		fmt.Sprintf("Guests of this namespace have %d open streams, the limit.", f.InFlight))
 }

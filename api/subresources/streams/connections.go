@@ -3,14 +3,14 @@ package streams
 import "github.com/prometheus/client_golang/prometheus"
 
 // connectionMetrics are KubeVirt's gauges of open streams, by subresource.
-var connectionMetrics = map[string]prometheus.GaugeOpts{ //nolint:gochecknoglobals // a constant
+var connectionMetrics = map[string]prometheus.GaugeOpts{
 	"console":   {Name: "kubevirt_console_active_connections", Help: "Open serial consoles of a VMI."},
 	"vnc":       {Name: "kubevirt_vnc_active_connections", Help: "Open screens of a VMI."},
 	"usbredir":  {Name: "kubevirt_usbredir_active_connections", Help: "USB devices that are redirected to a VMI."},
 	portForward: {Name: "kubevirt_portforward_active_tunnels", Help: "Forwarded connections to ports of a VMI."},
 }
 
-// connection is what one series is about.
+// connection identifies one series.
 type connection struct{ kind, namespace, name string }
 
 // connections counts the open streams of each VMI. The caller holds a lock.
@@ -31,7 +31,7 @@ func newConnections(r prometheus.Registerer) connections {
 }
 
 // add counts n more streams, or fewer. The series of a VMI ends with its last stream: KubeVirt keeps one at 0 for each
-// VMI that ever was, as long as virt-api runs.
+// VMI that ever existed, as long as virt-api runs.
 func (c *connections) add(o connection, n int) {
 	gauge := c.gauges[o.kind]
 	if gauge == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestConnectionsAreCountedAsLongAsAnyIsOpen(t *testing.T) {
+func TestCountsOpenConnections(t *testing.T) {
 	r := prometheus.NewRegistry()
 	c := newConnections(r)
 	shows := func(want string) {

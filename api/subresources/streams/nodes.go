@@ -25,38 +25,38 @@ import (
 )
 
 const (
-	// dialTimeout is how long a node may take for a connection, answerTimeout how long until it answers: it may have to
-	// wait for a guest that does not take a connection, or for an agent that does not answer.
+	// dialTimeout is the time that a node has to accept a connection, answerTimeout the time until its answer: it may
+	// have to wait for a guest that does not accept a connection, or for an agent that does not answer.
 	dialTimeout   = 5 * time.Second
 	answerTimeout = 50 * time.Second
-	// largestError is what is read of a node's words about an error, in bytes.
+	// largestError is the part of a node's error text that is read, in bytes.
 	largestError = 4 << 10
-	// candidates is how many pods an instance may have on one node at a time; more are not tried.
+	// candidates is the most pods that an instance may have on one node at a time; more are not tried.
 	candidates = 4
 )
 
-// Nodes finds and asks the node workers.
+// Nodes finds node workers and sends them requests.
 type Nodes struct {
 	// Reader lists pods, not from a cache: this process watches none.
 	Reader client.Reader
-	// Namespace and Label say which pods are node workers.
+	// Namespace and Label select the pods of node workers.
 	Namespace string
 	Label     string // value of app.kubernetes.io/name
 	// Client is the TLS configuration of the API server's own role.
 	Client func() (*tls.Config, error)
-	// Port is the node workers', usually wire.Port.
+	// Port of the node workers, usually wire.Port.
 	Port int
 }
 
-// conn is a connection to a node worker behind its answer.
+// conn is a connection to a node worker after its answer.
 type conn struct {
 	net.Conn
 	in *bufio.Reader
 }
 
-func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) } //nolint:wrapcheck // says what it is
+func (c *conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// stream asks the worker at an address for something that becomes a stream, and returns the connection.
+// stream requests a stream from the node worker at an address, and returns the connection.
 func (n *Nodes) stream(
 	ctx context.Context, address string, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values,
 ) (*conn, error) {
@@ -66,12 +66,12 @@ func (n *Nodes) stream(
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		c.Close()
-		return nil, internal("the node answered " + response.Status)
+		return nil, internalError("the node answered " + response.Status)
 	}
 	return c, nil
 }
 
-// read asks for something that is answered at once; the caller closes the body.
+// read sends a request that is answered at once; the caller closes the body.
 func (n *Nodes) read(
 	ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values,
 ) (*http.Response, error) {
@@ -87,30 +87,30 @@ func (n *Nodes) read(
 	return response, c.SetDeadline(time.Now().Add(answerTimeout))
 }
 
-// body closes the connection that it comes from.
+// body closes its connection with itself.
 type body struct {
 	io.Reader
 	io.Closer
 }
 
-// ask asks each pod that the instance may have on its node, until one is known there. An answer that says no is an
-// error with KubeVirt's codes.
+// ask tries each pod that the instance may have on its node, until the node worker knows one. A refusal is an error
+// with KubeVirt's codes.
 func (n *Nodes) ask(
 	ctx context.Context, address string, vmi *kubevirtv1.VirtualMachineInstance, what string, query url.Values,
 	upgrade string,
 ) (*conn, *http.Response, error) {
-	failed := internal("the guest's launcher is not known yet")
+	failed := internalError("the node worker does not know the guest's launcher yet")
 	for _, pod := range podsOn(vmi) {
 		u := url.URL{Scheme: "https", Host: wire.ServerName, Path: wire.Path(string(vmi.UID), pod, what),
 			RawQuery: query.Encode()}
 		c, response, err := n.call(ctx, address, &u, upgrade)
 		if err != nil {
-			return nil, nil, internal("dialing node " + vmi.Status.NodeName + ": " + err.Error())
+			return nil, nil, internalError("dialing node " + vmi.Status.NodeName + ": " + err.Error())
 		}
 		if response.StatusCode < http.StatusMultipleChoices {
 			return c, response, nil
 		}
-		text, _ := io.ReadAll(io.LimitReader(response.Body, largestError)) // what came is what there is
+		text, _ := io.ReadAll(io.LimitReader(response.Body, largestError)) // a part is better than none
 		c.Close()
 		failed = refusal(response.StatusCode, string(text))
 		if response.StatusCode != http.StatusNotFound {
@@ -120,8 +120,8 @@ func (n *Nodes) ask(
 	return nil, nil, failed
 }
 
-// refusal is what a node's answer is to the user: KubeVirt's 500, except for what is over the node's bounds or may be
-// there in a moment.
+// refusal returns the error for the user from a node's answer: KubeVirt's 500, except where the node's limit is reached
+// or another attempt may succeed.
 func refusal(code int, text string) error {
 	switch code {
 	case http.StatusTooManyRequests:
@@ -129,10 +129,10 @@ func refusal(code int, text string) error {
 	case http.StatusServiceUnavailable:
 		return subresources.Unavailable(text)
 	}
-	return internal(text)
+	return internalError(text)
 }
 
-// call makes one request on a connection of its own, which it returns open, without a deadline.
+// call sends one request on a connection of its own, which it returns open, without a deadline.
 func (n *Nodes) call(ctx context.Context, address string, u *url.URL, upgrade string) (*conn, *http.Response, error) {
 	config, err := n.Client()
 	if err != nil {
@@ -142,7 +142,7 @@ func (n *Nodes) call(ctx context.Context, address string, u *url.URL, upgrade st
 	defer cancel()
 	raw, err := (&tls.Dialer{Config: config}).DialContext(dialing, "tcp", address)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // the caller does
+		return nil, nil, err
 	}
 	c := &conn{Conn: raw, in: bufio.NewReader(raw)}
 	left := context.AfterFunc(ctx, func() { raw.Close() })
@@ -159,7 +159,7 @@ func (n *Nodes) call(ctx context.Context, address string, u *url.URL, upgrade st
 
 func (c *conn) roundTrip(u *url.URL, upgrade string) (*http.Response, error) {
 	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
-		return nil, err //nolint:wrapcheck // the caller does
+		return nil, err
 	}
 	r := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host,
 		Header: http.Header{"User-Agent": {wire.ClientName}}, ProtoMajor: 1, ProtoMinor: 1}
@@ -168,16 +168,16 @@ func (c *conn) roundTrip(u *url.URL, upgrade string) (*http.Response, error) {
 		r.Header.Set("Upgrade", upgrade)
 	}
 	if err := r.Write(c.Conn); err != nil {
-		return nil, err //nolint:wrapcheck // the caller does
+		return nil, err
 	}
 	response, err := http.ReadResponse(c.in, r)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller does
+		return nil, err
 	}
 	return response, c.SetDeadline(time.Time{})
 }
 
-// address of the worker of a node.
+// address returns the address of a node's worker.
 func (n *Nodes) address(ctx context.Context, node string) (string, error) {
 	none := apierrors.NewBadRequest(fmt.Sprintf("No virt-handler on node %s found", node))
 	if node == "" {
@@ -189,10 +189,10 @@ func (n *Nodes) address(ctx context.Context, node string) (string, error) {
 	err := n.Reader.List(ctx, pods, client.InNamespace(n.Namespace),
 		client.MatchingLabels{"app.kubernetes.io/name": n.Label}, client.MatchingFields{"spec.nodeName": node})
 	if err != nil {
-		return "", internal("looking for the worker of node " + node + ": " + err.Error())
+		return "", internalError("listing node workers of " + node + ": " + err.Error())
 	}
-	// In a rollout the one before may still be there.
-	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int { return rank(&a) - rank(&b) })
+	// During a rollout the previous pod may still exist.
+	slices.SortStableFunc(pods.Items, func(a, b corev1.Pod) int { return podRank(&a) - podRank(&b) })
 	for i := range pods.Items {
 		if p := &pods.Items[i]; p.Status.PodIP != "" && p.Spec.NodeName == node {
 			return net.JoinHostPort(p.Status.PodIP, strconv.Itoa(n.Port)), nil
@@ -201,16 +201,15 @@ func (n *Nodes) address(ctx context.Context, node string) (string, error) {
 	return "", none
 }
 
-// rank is lower for a pod that is more likely to answer.
-func rank(p *corev1.Pod) int {
+// podRank returns a lower number for a pod that is more likely to answer.
+func podRank(p *corev1.Pod) int {
 	if p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
 		return 1
 	}
 	return 0
 }
 
-// podsOn are the UIDs of the instance's pods on its node. They are what the node is asked about, not believed: it knows
-// whose they are.
+// podsOn returns the UIDs of the instance's pods on its node. The node worker checks to whom they belong.
 func podsOn(vmi *kubevirtv1.VirtualMachineInstance) []string {
 	var all []string
 	for uid, node := range vmi.Status.ActivePods {
@@ -222,7 +221,7 @@ func podsOn(vmi *kubevirtv1.VirtualMachineInstance) []string {
 	return all[:min(len(all), candidates)]
 }
 
-// gone says that a connection ended under whoever used it, as all streams end.
-func gone(err error) bool {
+// isClosed reports whether a connection was closed during its use, as all streams end.
+func isClosed(err error) bool {
 	return err == nil || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "connection reset")
 }

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// largestPicture is what a node may answer, in bytes.
+	// largestPicture is the largest answer of a node, in bytes.
 	largestPicture = 64 << 20
 	// mostInInfo is how many users and file systems KubeVirt lists in guestosinfo; userlist and filesystemlist list
 	// all.
@@ -31,12 +31,12 @@ func (s *Streams) screenshot(w http.ResponseWriter, r *subresources.Request) err
 	}
 	answer, done, err := s.read(r, "vnc/screenshot", screenCheck, wire.Screenshot, query) //nolint:bodyclose // done does
 	if err != nil {
-		return plainly(err)
+		return plainError(err)
 	}
 	defer done()
 	w.Header().Set("Content-Type", wire.PictureType)
 	if _, err := io.Copy(w, io.LimitReader(answer.Body, largestPicture)); err != nil {
-		panic(http.ErrAbortHandler) // half a picture must not look like a whole one
+		panic(http.ErrAbortHandler) // an incomplete picture must not look complete
 	}
 	return nil
 }
@@ -48,47 +48,47 @@ func (s *Streams) guestOSInfo(w http.ResponseWriter, r *subresources.Request) er
 func (s *Streams) userList(w http.ResponseWriter, r *subresources.Request) error {
 	return s.guest(w, r, "userlist", func(d *rpc.GuestDetailsResponse) (any, error) {
 		return kubevirtv1.VirtualMachineInstanceGuestOSUserList{Items: users(d)},
-			unknown("who is logged in", d.GetUsersUnknown())
+			unknownListError("its users", d.GetUsersUnknown())
 	})
 }
 
 func (s *Streams) filesystemList(w http.ResponseWriter, r *subresources.Request) error {
 	return s.guest(w, r, "filesystemlist", func(d *rpc.GuestDetailsResponse) (any, error) {
 		return kubevirtv1.VirtualMachineInstanceFileSystemList{Items: fileSystems(d)},
-			unknown("its file systems", d.GetFileSystemsUnknown())
+			unknownListError("its file systems", d.GetFileSystemsUnknown())
 	})
 }
 
-// guest answers with a part of what the guest's agent says. All errors are KubeVirt's plain 500.
+// guest answers with a part of the agent's information. All errors are KubeVirt's plain 500.
 func (s *Streams) guest(
 	w http.ResponseWriter, r *subresources.Request, kind string, part func(*rpc.GuestDetailsResponse) (any, error),
 ) error {
 	d, err := s.details(r, kind)
 	if err != nil {
-		return plainly(err)
+		return plainError(err)
 	}
 	answer, err := part(d)
 	if err != nil {
-		return plainly(err)
+		return plainError(err)
 	}
 	subresources.JSON(w, http.StatusOK, answer)
 	return nil
 }
 
-// plainly is KubeVirt's plain 500, except for what is over a bound: a client may try that again.
-func plainly(err error) error {
+// plainError returns KubeVirt's plain 500, except where a limit is reached: a client may try that again.
+func plainError(err error) error {
 	if apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) {
 		return err
 	}
 	return subresources.AsPlain(err)
 }
 
-// unknown is an error where the agent has not given a list; why is its reason.
-func unknown(what, why string) error {
+// unknownListError returns an error if the agent has not returned a list; why is its reason.
+func unknownListError(what, why string) error {
 	if why == "" {
 		return nil
 	}
-	return internal("the guest's agent does not tell " + what + ": " + why)
+	return internalError("the guest's agent does not report " + what + ": " + why)
 }
 
 func (s *Streams) details(r *subresources.Request, kind string) (*rpc.GuestDetailsResponse, error) {
@@ -99,19 +99,20 @@ func (s *Streams) details(r *subresources.Request, kind string) (*rpc.GuestDetai
 	defer done()
 	data, err := io.ReadAll(io.LimitReader(answer.Body, rpc.MaxDetailsBytes+1))
 	if err != nil || len(data) > rpc.MaxDetailsBytes {
-		return nil, fmt.Errorf("reading what the node says of the guest: %d bytes: %w", len(data), err)
+		return nil, fmt.Errorf("reading the node's answer about the guest: %d bytes: %w", len(data), err)
 	}
 	d := &rpc.GuestDetailsResponse{}
 	if err := proto.Unmarshal(data, d); err != nil {
-		return nil, fmt.Errorf("reading what the node says of the guest: %w", err)
+		return nil, fmt.Errorf("reading the node's answer about the guest: %w", err)
 	}
 	if err := rpc.CheckDetails(d); err != nil {
-		return nil, fmt.Errorf("reading what the node says of the guest: %w", err)
+		return nil, fmt.Errorf("reading the node's answer about the guest: %w", err)
 	}
 	return d, nil
 }
 
-// read asks the instance's node for something that is answered at once; done ends it. It has a place while it lasts.
+// read sends the instance's node a request that is answered at once; done ends it. It counts as a request in flight
+// until then.
 func (s *Streams) read(
 	r *subresources.Request, kind string, c check, what string, query url.Values,
 ) (*http.Response, func(), error) {
@@ -147,14 +148,14 @@ func agentInfo(d *rpc.GuestDetailsResponse) kubevirtv1.VirtualMachineInstanceGue
 		info.SupportedCommands = append(info.SupportedCommands,
 			kubevirtv1.GuestAgentCommandInfo{Name: c.GetName(), Enabled: c.GetEnabled()})
 	}
-	// KubeVirt says it only where it is so.
+	// KubeVirt sets it only if the guest is frozen.
 	if d.GetFreezeStatus() == "frozen" {
 		info.FSFreezeStatus = d.GetFreezeStatus()
 	}
 	return info
 }
 
-// atMost cuts a list to what KubeVirt lists of it in guestosinfo.
+// atMost cuts a list to the length that KubeVirt has in guestosinfo.
 func atMost[T any](list []T) []T { return list[:min(len(list), mostInInfo)] }
 
 func users(d *rpc.GuestDetailsResponse) []kubevirtv1.VirtualMachineInstanceGuestOSUser {

@@ -17,7 +17,7 @@ const (
 	textNoAgent    = "VMI does not have guest agent connected"
 )
 
-// check says what keeps an instance from something, or nil.
+// check returns why an instance is not in a state for a request, or nil.
 type check func(vmi *kubevirtv1.VirtualMachineInstance) error
 
 func consoleCheck(vmi *kubevirtv1.VirtualMachineInstance) error {
@@ -43,7 +43,7 @@ func screenCheck(vmi *kubevirtv1.VirtualMachineInstance) error {
 }
 
 func portCheck(vmi *kubevirtv1.VirtualMachineInstance) error {
-	if has(vmi, kubevirtv1.VirtualMachineInstancePaused) {
+	if hasCondition(vmi, kubevirtv1.VirtualMachineInstancePaused) {
 		return subresources.VMIConflict(vmi.Name, "VMI is paused")
 	}
 	if len(vmi.Status.Interfaces) == 0 || vmi.Status.Interfaces[0].IP == "" {
@@ -56,7 +56,7 @@ func agentCheck(vmi *kubevirtv1.VirtualMachineInstance) error {
 	switch {
 	case !vmi.IsRunning():
 		return subresources.VMIConflict(vmi.Name, textNotRunning)
-	case !has(vmi, kubevirtv1.VirtualMachineInstanceAgentConnected):
+	case !hasCondition(vmi, kubevirtv1.VirtualMachineInstanceAgentConnected):
 		return subresources.VMIConflict(vmi.Name, textNoAgent)
 	}
 	return nil
@@ -82,8 +82,8 @@ func vsockCheck(vmi *kubevirtv1.VirtualMachineInstance) error {
 	return nil
 }
 
-// reachable is asked after every other check: the phases in which a guest's node has something to say of it.
-func reachable(vmi *kubevirtv1.VirtualMachineInstance) error {
+// checkReachable comes after every other check: it fails unless the guest's node can answer for it in this phase.
+func checkReachable(vmi *kubevirtv1.VirtualMachineInstance) error {
 	if !vmi.IsRunning() && !vmi.IsScheduled() {
 		return apierrors.NewBadRequest(
 			fmt.Sprintf("Unable to connect to VirtualMachineInstance because phase is %s instead of %s or %s",
@@ -92,7 +92,8 @@ func reachable(vmi *kubevirtv1.VirtualMachineInstance) error {
 	return nil
 }
 
-func has(vmi *kubevirtv1.VirtualMachineInstance, kind kubevirtv1.VirtualMachineInstanceConditionType) bool {
+// hasCondition reports whether a condition of the instance is true.
+func hasCondition(vmi *kubevirtv1.VirtualMachineInstance, kind kubevirtv1.VirtualMachineInstanceConditionType) bool {
 	for i := range vmi.Status.Conditions {
 		if c := &vmi.Status.Conditions[i]; c.Type == kind {
 			return c.Status == corev1.ConditionTrue
@@ -101,5 +102,5 @@ func has(vmi *kubevirtv1.VirtualMachineInstance, kind kubevirtv1.VirtualMachineI
 	return false
 }
 
-// internal is KubeVirt's 500.
-func internal(text string) error { return apierrors.NewInternalError(errors.New(text)) }
+// internalError returns KubeVirt's 500.
+func internalError(text string) error { return apierrors.NewInternalError(errors.New(text)) }

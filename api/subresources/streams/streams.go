@@ -21,59 +21,58 @@ import (
 	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
-// portForward is the subresource whose streams take nothing from each other.
+// portForward is the subresource whose streams do not end each other.
 const portForward = "portforward"
 
-// Bounds of one API server's streams. The zero value is the default.
+// Bounds has the limits of one API server's streams. The zero value is the default.
 type Bounds struct {
-	// All streams, those of one user, and those to guests of one namespace.
-	All, PerUser, PerNamespace int
-	// Reads are questions to guests' agents at a time, apart from streams. A user, and a namespace, gets a quarter.
-	Reads int
-	// Ping is how often a client is pinged, Silence how long it may release that without an answer. The latter is
-	// KubeVirt's.
-	Ping, Silence time.Duration
+	// MaxStreams is the limit of all streams, MaxPerUser that of one user's, and MaxPerNamespace that of streams to the
+	// guests of one namespace; 0 for the latter two means a quarter of what is free.
+	MaxStreams, MaxPerUser, MaxPerNamespace int
+	// MaxReads limits the concurrent requests to guests' agents, apart from streams. A user, and a namespace, gets a
+	// quarter of what is free.
+	MaxReads int
+	// PingInterval is the time between two pings to a client. A client that does not answer within PongTimeout, which
+	// is KubeVirt's, is disconnected.
+	PingInterval, PongTimeout time.Duration
 	relay.Bounds
 }
 
-func (b *Bounds) fill() {
-	if b.All == 0 {
-		b.All = 1000
+// setDefaults replaces each limit that is 0 by its default, except MaxPerUser and MaxPerNamespace.
+func (b *Bounds) setDefaults() {
+	if b.MaxStreams == 0 {
+		b.MaxStreams = 1000
 	}
-	if b.PerUser == 0 {
-		b.PerUser = inflight.Quarter(b.All)
+	if b.MaxReads == 0 {
+		b.MaxReads = 128
 	}
-	if b.PerNamespace == 0 {
-		b.PerNamespace = inflight.Quarter(b.All)
+	if b.PingInterval == 0 {
+		b.PingInterval = 10 * time.Second
 	}
-	if b.Reads == 0 {
-		b.Reads = 128
+	if b.PongTimeout == 0 {
+		b.PongTimeout = time.Minute
 	}
-	if b.Ping == 0 {
-		b.Ping = 10 * time.Second
+	if b.StallTimeout == 0 {
+		b.StallTimeout = time.Minute
 	}
-	if b.Silence == 0 {
-		b.Silence = time.Minute
-	}
-	if b.Stalled == 0 {
-		b.Stalled = time.Minute
-	}
-	if b.Idle == 0 {
-		b.Idle = 4 * time.Hour // the kubelet's for its own streams
+	if b.IdleTimeout == 0 {
+		b.IdleTimeout = 4 * time.Hour // the kubelet's limit for its own streams
 	}
 }
 
-// Options are what the handlers need.
+// Options has the handlers' dependencies.
 type Options struct {
 	Log    zerolog.Logger
 	Lookup subresources.Lookup
 	Nodes  *Nodes
 	Bounds Bounds
-	// Registry gets the metrics; may be nil.
+	// Origins are the hosts whose pages may open streams from a browser; nil: DefaultOrigins. "*" is any.
+	Origins []string
+	// Registry registers the metrics; it may be nil.
 	Registry prometheus.Registerer
 }
 
-// Streams are the handlers. They are safe for concurrent use.
+// Streams has the handlers. They are safe for concurrent use.
 type Streams struct {
 	Options
 	open *prometheus.GaugeVec
@@ -83,14 +82,17 @@ type Streams struct {
 	guests   connections
 	inFlight inflight.Limit // streams
 	reads    inflight.Limit
-	ctx      context.Context //nolint:containedctx // a stream outlives its request's deadline, but not this process
+	ctx      context.Context // a stream outlives its request's deadline, but not this process
 	end      context.CancelCauseFunc
 	all      sync.WaitGroup
 }
 
-// New makes the handlers. Close ends their streams.
+// New returns the handlers. Close ends their streams.
 func New(o Options) *Streams {
-	o.Bounds.fill()
+	o.Bounds.setDefaults()
+	if o.Origins == nil {
+		o.Origins = DefaultOrigins()
+	}
 	s := &Streams{Options: o, open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "virtflow_streams", Help: "Open streams to guests, by subresource.",
 	}, []string{"subresource"}), guests: newConnections(o.Registry)}
@@ -101,7 +103,7 @@ func New(o Options) *Streams {
 	return s
 }
 
-// Close says to the clients that this server ends, and returns when every stream has ended.
+// Close notifies the clients that this server shuts down, and returns when every stream has ended.
 func (s *Streams) Close() {
 	s.mu.Lock()
 	s.ended = true
@@ -110,7 +112,7 @@ func (s *Streams) Close() {
 	s.all.Wait()
 }
 
-// Handlers are the API's.
+// Handlers returns the API's handlers.
 func (s *Streams) Handlers() subresources.Streams {
 	return subresources.Streams{
 		Console: s.console, VNC: s.vnc, Screenshot: s.screenshot, USBRedir: s.usbRedir, VSOCK: s.vsock,
@@ -139,7 +141,8 @@ func (s *Streams) vsock(_ http.ResponseWriter, r *subresources.Request) error {
 	return s.refuse(r, vsockCheck, "VSOCK is not supported yet.")
 }
 
-// refuse says what KubeVirt says of an instance that is not made for something, and otherwise that it is not supported.
+// refuse returns KubeVirt's error for an instance that is not configured for a feature, and otherwise that it is not
+// supported.
 func (s *Streams) refuse(r *subresources.Request, c check, text string) error {
 	if _, err := s.instance(r.Context(), r, c); err != nil {
 		return err
@@ -168,7 +171,7 @@ func (s *Streams) portForwardVM(w http.ResponseWriter, r *subresources.Request) 
 	return s.portForwardVMI(w, r)
 }
 
-// portOf reads {port}[/{protocol}].
+// portOf parses {port}[/{protocol}].
 func portOf(rest []string) (port uint16, protocol string, err error) {
 	protocol = "tcp"
 	if len(rest) > 1 {
@@ -180,15 +183,15 @@ func portOf(rest []string) (port uint16, protocol string, err error) {
 	n, err := strconv.ParseUint(rest[0], 10, 16)
 	if err != nil || n == 0 {
 		return 0, "", apierrors.NewBadRequest(
-			fmt.Sprintf("%.16q is not a port: it has to be a number from 1 to 65535", rest[0]))
+			fmt.Sprintf("%.16q is not a port: it must be a number from 1 to 65535", rest[0]))
 	}
 	if protocol != "tcp" && protocol != "udp" {
-		return 0, "", apierrors.NewBadRequest(fmt.Sprintf("%.16q is not a protocol: it has to be tcp or udp", protocol))
+		return 0, "", apierrors.NewBadRequest(fmt.Sprintf("%.16q is not a protocol: it must be tcp or udp", protocol))
 	}
 	return uint16(n), protocol, nil
 }
 
-// instance answers with the instance that is asked about, if it is in a state for it.
+// instance returns the instance of the request, if it is in a state for it.
 func (s *Streams) instance(
 	ctx context.Context, r *subresources.Request, c check,
 ) (*kubevirtv1.VirtualMachineInstance, error) {
@@ -211,16 +214,19 @@ func (s *Streams) bytes(
 	})
 }
 
-// serve checks, reaches the guest, opens the WebSocket and relays until one side ends.
+// serve checks the request, reaches the guest, opens the WebSocket and relays until one side ends.
 func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind string, c check, what string,
 	query url.Values,
 	movers func(*plain.Socket, *conn) (there, back relay.Mover),
 ) error {
+	if err := checkOrigin(r.Request, s.Origins); err != nil {
+		return err
+	}
 	vmi, err := s.instance(r.Context(), r, c)
 	if err != nil {
 		return err
 	}
-	if err := reachable(vmi); err != nil {
+	if err := checkReachable(vmi); err != nil {
 		return err
 	}
 	done, err := s.acquire(kind, r)
@@ -232,7 +238,7 @@ func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind str
 	if err != nil {
 		return err
 	}
-	// Reaching a console or a screen takes it from whoever has it: only for who will really have it then.
+	// A connection to a console or a screen ends the older session, so the request must be one that Accept accepts.
 	if err := plain.Asked(r.Request); err != nil && kind != portForward {
 		return apierrors.NewBadRequest(err.Error())
 	}
@@ -241,20 +247,29 @@ func (s *Streams) serve(w http.ResponseWriter, r *subresources.Request, kind str
 		return err
 	}
 	defer node.Close()
-	client, err := plain.Accept(w, r.Request, s.Bounds.Silence)
+	client, err := plain.Accept(w, r.Request, s.Bounds.PongTimeout)
 	if err != nil {
-		return nil //nolint:nilerr // it was answered
+		return nil
 	}
 	log := s.Log.With().Str("namespace", r.Namespace).Str("name", r.Name).Str("user", r.User.Name).
 		Str("subresource", kind).Logger()
-	log.Info().Str("uid", string(vmi.UID)).Msg("stream opened")
+	log.Info().Str("uid", string(vmi.UID)).Msg("opened stream")
 	begun := time.Now()
-	defer client.Ping(s.Bounds.Ping)()
+	defer client.Ping(s.Bounds.PingInterval)()
 	there, back := movers(client, node)
-	err = relay.Run(s.ctx, s.Bounds.Bounds, func(why error) { node.Close(); client.End(why) }, there, back)
-	if gone(err) {
+	err = relay.Run(s.ctx, s.Bounds.Bounds, func(why error) {
+		node.Close()
+		if why == nil && kind != portForward {
+			// As in KubeVirt: from the missing close message virtctl concludes that the guest has ended, or that
+			// another user has taken the session.
+			client.Drop()
+			return
+		}
+		client.End(why)
+	}, there, back)
+	if isClosed(err) {
 		err = nil
 	}
-	log.Info().Err(err).Dur("took", time.Since(begun)).Msg("stream ended")
+	log.Info().Err(err).Dur("took", time.Since(begun)).Msg("ended stream")
 	return nil
 }

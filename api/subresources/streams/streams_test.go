@@ -30,7 +30,7 @@ import (
 
 const deadline = 20 * time.Second
 
-// newChain makes one that leaves nothing behind.
+// newChain returns a chain, which checks at the end that nothing remains.
 func newChain(t *testing.T, o chain.Options) *chain.Chain {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
@@ -47,7 +47,7 @@ func open(t *testing.T, c *chain.Chain, path string) *websocket.Conn {
 	return conn
 }
 
-// said reads messages until their bytes are as many, which must be binary ones.
+// said reads messages until they have so many bytes; they must be binary.
 func said(t *testing.T, c *websocket.Conn, n int) []byte {
 	t.Helper()
 	var all []byte
@@ -60,7 +60,7 @@ func said(t *testing.T, c *websocket.Conn, n int) []byte {
 	return all
 }
 
-// ends reads to the end of a stream and returns how the server has closed it.
+// ends reads to the end of a stream and returns the server's close message.
 func ends(t *testing.T, c *websocket.Conn) int {
 	t.Helper()
 	for {
@@ -105,7 +105,7 @@ func TestConsoleBothWays(t *testing.T) {
 	hungUp(t, guest)
 }
 
-func TestTheLastWordsOfAGuestArrive(t *testing.T) {
+func TestLastBytesOfGuestArrive(t *testing.T) {
 	c := newChain(t, chain.Options{})
 	conn := open(t, c, "/web/vmi/console")
 	guest := <-c.Serial
@@ -115,27 +115,27 @@ func TestTheLastWordsOfAGuestArrive(t *testing.T) {
 		guest.Close()
 	}()
 	require.True(t, bytes.Equal(last, said(t, conn, len(last))))
-	require.Equal(t, websocket.CloseNormalClosure, ends(t, conn))
+	require.Equal(t, websocket.CloseAbnormalClosure, ends(t, conn))
 }
 
-func TestANewerConsoleTakesOver(t *testing.T) {
+func TestNewerConsoleTakesOver(t *testing.T) {
 	c := newChain(t, chain.Options{})
 	older := open(t, c, "/web/vmi/console")
 	(<-c.Serial).Close()
-	require.Equal(t, websocket.CloseNormalClosure, ends(t, older))
+	require.Equal(t, websocket.CloseAbnormalClosure, ends(t, older))
 	older = open(t, c, "/web/vmi/console")
 	first := <-c.Serial
 	defer first.Close()
 	newer := open(t, c, "/web/vmi/console")
 	second := <-c.Serial
 	defer second.Close()
-	require.Equal(t, websocket.CloseNormalClosure, ends(t, older))
+	require.Equal(t, websocket.CloseAbnormalClosure, ends(t, older))
 	_, err := second.Write([]byte("x"))
 	require.NoError(t, err)
 	require.Equal(t, "x", string(said(t, newer, 1)))
 }
 
-// upgrade are the headers of a request for a WebSocket.
+// upgrade returns the headers of a request for a WebSocket.
 func upgrade() http.Header {
 	return http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
@@ -143,9 +143,9 @@ func upgrade() http.Header {
 	}
 }
 
-// TestOnlyAWebSocketTakesOver: what cannot become a stream is refused before the guest is reached, and leaves whoever
-// is there alone.
-func TestOnlyAWebSocketTakesOver(t *testing.T) {
+// TestOnlyWebSocketTakesOver: a request that cannot become a stream is refused before the guest is reached, and does
+// not end the existing session.
+func TestOnlyWebSocketTakesOver(t *testing.T) {
 	c := newChain(t, chain.Options{})
 	console, vnc := open(t, c, "/web/vmi/console"), open(t, c, "/web/vmi/vnc")
 	serial, screen := <-c.Serial, <-c.VNC
@@ -179,6 +179,45 @@ func TestOnlyAWebSocketTakesOver(t *testing.T) {
 	require.Empty(t, c.VNC)
 }
 
+// TestOriginsOfWebSockets: a page of another site gets no stream if the browser authenticates by itself, as through
+// kubectl proxy. virtctl sends no Origin.
+func TestOriginsOfWebSockets(t *testing.T) {
+	guest := echo(t)
+	for name, c := range map[string]struct {
+		permitted []string
+		origin    string
+		refused   bool
+	}{
+		"a page of another site":   {origin: "https://evil.example", refused: true},
+		"another port of it":       {origin: "https://evil.example:8443", refused: true},
+		"a file":                   {origin: "null", refused: true},
+		"not a URL":                {origin: "::", refused: true},
+		"a name that begins alike": {origin: "http://localhost.evil.example", refused: true},
+		"this machine":             {origin: "http://localhost:8001"},
+		"its address":              {origin: "http://127.0.0.1"},
+		"its other address":        {origin: "http://[::1]:8001"},
+		"a permitted page":         {permitted: []string{"ui.example"}, origin: "https://UI.example:8443"},
+		"no longer this machine": {permitted: []string{"ui.example"}, origin: "http://localhost:8001",
+			refused: true},
+		"any": {permitted: []string{"*"}, origin: "https://evil.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ch := newChain(t, chain.Options{Guest: guest, Origins: c.permitted})
+			for _, path := range []string{"/web/vmi/console", "/web/vmi/portforward/22"} {
+				conn, code, body := ch.DialWith(t, path, http.Header{"Origin": {c.origin}})
+				if c.refused {
+					require.Equal(t, http.StatusForbidden, code, body)
+					require.Contains(t, body, "--stream-origins")
+					require.Empty(t, ch.Serial, "the guest was reached")
+					continue
+				}
+				require.NotNil(t, conn, "%d: %s", code, body)
+				require.NoError(t, conn.Close())
+			}
+		})
+	}
+}
+
 func TestVNCSessionThatIsPreserved(t *testing.T) {
 	c := newChain(t, chain.Options{})
 	conn := open(t, c, "/web/vmi/vnc")
@@ -192,7 +231,7 @@ func TestVNCSessionThatIsPreserved(t *testing.T) {
 	require.Equal(t, "RFB 003.008\n", string(said(t, conn, 12)))
 }
 
-// echo is a guest whose ports repeat what they hear.
+// echo is a guest whose ports repeat their input.
 func echo(t *testing.T) func(string, uint16) (net.Conn, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -274,7 +313,7 @@ func TestPortForward(t *testing.T) {
 		"/missing/vmi/guestosinfo":      {500, `virtualmachineinstance.kubevirt.io "missing" not found`},
 		"/web/vmi/usbredir":             {409, "Not configured with USB Redirection"},
 		"/web/vmi/vsock?port=22&tls=no": {400, "VSOCK is not attached."},
-		"/web/vmi/console":              {400, "ask to upgrade to a WebSocket"},
+		"/web/vmi/console":              {400, "must upgrade to a WebSocket"},
 	} {
 		code, _, body := c.Get(t, path)
 		require.Equal(t, want.code, code, "%s: %s", path, body)
@@ -282,7 +321,7 @@ func TestPortForward(t *testing.T) {
 	}
 }
 
-// TestUSBDevicesOfCallers: each has a port of the guest's, and nobody's is taken away.
+// TestUSBDevicesOfCallers: each gets a port of the guest, and none ends another's session.
 func TestUSBDevicesOfCallers(t *testing.T) {
 	vmi := chain.Running()
 	vmi.Spec.Domain.Devices.ClientPassthrough = &kubevirtv1.ClientPassthroughDevices{}
@@ -300,7 +339,7 @@ func TestUSBDevicesOfCallers(t *testing.T) {
 	require.Contains(t, body, "each of the guest's ports for USB devices is in use")
 	for _, conn := range all {
 		require.NoError(t, conn.WriteMessage(websocket.BinaryMessage, []byte("a stick")))
-		require.Equal(t, "a stick", string(said(t, conn, 7)), "nobody's is taken away")
+		require.Equal(t, "a stick", string(said(t, conn, 7)), "no session was ended")
 	}
 }
 
@@ -349,7 +388,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 		}, "console", 400, "No virt-handler on node kwok-node-1 found"},
 		"no pod": {func(v *kubevirtv1.VirtualMachineInstance) {
 			v.Status.ActivePods = nil
-		}, "console", 500, "the guest's launcher is not known yet"},
+		}, "console", 500, "does not know the guest's launcher yet"},
 		"another's pod": {func(v *kubevirtv1.VirtualMachineInstance) { v.UID = "11111111-0b5d-4c6e-8f70-112233445566" },
 			"console", 500, "that guest is not on this node"},
 	} {
@@ -379,7 +418,7 @@ func paused(v *kubevirtv1.VirtualMachineInstance) {
 		kubevirtv1.VirtualMachineInstanceCondition{Type: kubevirtv1.VirtualMachineInstancePaused, Status: "True"})
 }
 
-func TestWhatIsReadFromAGuest(t *testing.T) {
+func TestReadsFromGuest(t *testing.T) {
 	picture := bytes.Repeat([]byte("\x89PNG"), 100000)
 	c := newChain(t, chain.Options{Picture: picture, Agent: func(command string) (string, error) {
 		for name, answer := range map[string]string{
@@ -450,7 +489,7 @@ func TestFramesOutOfProtocol(t *testing.T) {
 	}
 }
 
-func TestAClientThatIsCutOff(t *testing.T) {
+func TestClientThatIsCutOff(t *testing.T) {
 	c := newChain(t, chain.Options{})
 	conn := open(t, c, "/web/vmi/console")
 	guest := <-c.Serial
@@ -458,27 +497,27 @@ func TestAClientThatIsCutOff(t *testing.T) {
 	hungUp(t, guest)
 }
 
-func TestAClientThatAnswersNoPing(t *testing.T) {
+func TestClientThatAnswersNoPing(t *testing.T) {
 	c := newChain(t, chain.Options{
-		Streams: streams.Bounds{Ping: 10 * time.Millisecond, Silence: 200 * time.Millisecond}})
+		Streams: streams.Bounds{PingInterval: 10 * time.Millisecond, PongTimeout: 200 * time.Millisecond}})
 	answering := open(t, c, "/web/vmi/vnc")
 	go func() { _, _, _ = answering.ReadMessage() }() // answers while it reads
 	screen := <-c.VNC
-	open(t, c, "/web/vmi/console") // nobody reads
+	open(t, c, "/web/vmi/console") // the test does not read
 	hungUp(t, <-c.Serial)
 	_, err := screen.Write([]byte("x"))
 	require.NoError(t, err)
 	require.NoError(t, answering.WriteMessage(websocket.BinaryMessage, []byte("y")))
 	b := make([]byte, 1)
 	_, err = screen.Read(b)
-	require.NoError(t, err, "the one that answers goes on")
+	require.NoError(t, err, "the one that answers continues")
 	screen.Close()
 }
 
-// TestAFloodThatNobodyReads: a guest floods its console, the client reads nothing. The guest is held up, nothing grows,
-// and it ends.
-func TestAFloodThatNobodyReads(t *testing.T) {
-	c := newChain(t, chain.Options{Streams: streams.Bounds{Bounds: relay.Bounds{Stalled: 300 * time.Millisecond}}})
+// TestGuestFloodsClientThatDoesNotRead: the guest floods its console, and the client reads nothing. The guest is
+// blocked, no buffer grows, and the stream ends.
+func TestGuestFloodsClientThatDoesNotRead(t *testing.T) {
+	c := newChain(t, chain.Options{Streams: streams.Bounds{Bounds: relay.Bounds{StallTimeout: 300 * time.Millisecond}}})
 	open(t, c, "/web/vmi/console")
 	guest := <-c.Serial
 	taken, p := 0, make([]byte, 64<<10)
@@ -489,14 +528,14 @@ func TestAFloodThatNobodyReads(t *testing.T) {
 			break
 		}
 	}
-	// What lies between are buffers of kernels (some MB on loopback), of gRPC and of relays.
+	// Between them are buffers of kernels (some MB on loopback), of gRPC and of relays.
 	require.Less(t, taken, 64<<20)
 	t.Logf("%d bytes were on their way", taken)
 }
 
-// TestAGuestThatTakesNothing: the client sends, and the guest's device takes nothing.
-func TestAGuestThatTakesNothing(t *testing.T) {
-	c := newChain(t, chain.Options{Access: access.Bounds{Bounds: relay.Bounds{Stalled: 300 * time.Millisecond}}})
+// TestGuestThatAcceptsNothing: the client sends, and the guest's device accepts nothing.
+func TestGuestThatAcceptsNothing(t *testing.T) {
+	c := newChain(t, chain.Options{Access: access.Bounds{Bounds: relay.Bounds{StallTimeout: 300 * time.Millisecond}}})
 	conn := open(t, c, "/web/vmi/console")
 	guest := <-c.Serial
 	defer guest.Close()
@@ -504,24 +543,25 @@ func TestAGuestThatTakesNothing(t *testing.T) {
 		for p := make([]byte, 64<<10); conn.WriteMessage(websocket.BinaryMessage, p) == nil; {
 		}
 	}()
-	require.Equal(t, websocket.CloseNormalClosure, ends(t, conn),
+	require.Equal(t, websocket.CloseAbnormalClosure, ends(t, conn),
 		"the node hangs up; that it has not read all that was under way is no error")
 }
 
 func TestIdleStreamsEnd(t *testing.T) {
-	c := newChain(t, chain.Options{Streams: streams.Bounds{Bounds: relay.Bounds{Idle: 100 * time.Millisecond}}})
+	c := newChain(t, chain.Options{Streams: streams.Bounds{Bounds: relay.Bounds{IdleTimeout: 100 * time.Millisecond}}})
 	conn := open(t, c, "/web/vmi/console")
 	require.Equal(t, websocket.ClosePolicyViolation, ends(t, conn))
 	hungUp(t, <-c.Serial)
 }
 
-func TestNoMoreStreamsThanThereMayBe(t *testing.T) {
+func TestLimitsStreams(t *testing.T) {
 	refused := func(c *chain.Chain, path, user string, code int) {
 		t.Helper()
 		_, got, text := c.Dial(t, path, user)
 		require.Equal(t, code, got, text)
 	}
-	c := newChain(t, chain.Options{Guest: echo(t), Streams: streams.Bounds{All: 3, PerUser: 2, PerNamespace: 3}})
+	c := newChain(t, chain.Options{Guest: echo(t),
+		Streams: streams.Bounds{MaxStreams: 3, MaxPerUser: 2, MaxPerNamespace: 3}})
 	for range 2 {
 		open(t, c, "/web/vmi/portforward/22") // as anna
 	}
@@ -538,7 +578,7 @@ func TestNoMoreStreamsThanThereMayBe(t *testing.T) {
 		return conn != nil
 	}, deadline, 10*time.Millisecond, "a stream that has ended frees its quota")
 
-	node := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{PerGuest: 1}})
+	node := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{MaxPerGuest: 1}})
 	open(t, node, "/web/vmi/portforward/22")
 	code, _, body := node.Get(t, "/web/vmi/portforward/22")
 	require.Equal(t, 429, code)
@@ -546,8 +586,8 @@ func TestNoMoreStreamsThanThereMayBe(t *testing.T) {
 	require.Contains(t, body, `"reason":"TooManyRequests"`)
 }
 
-func TestNoNamespaceTakesAllStreams(t *testing.T) {
-	c := newChain(t, chain.Options{Guest: echo(t), Streams: streams.Bounds{PerNamespace: 2}})
+func TestLimitsStreamsOfNamespace(t *testing.T) {
+	c := newChain(t, chain.Options{Guest: echo(t), Streams: streams.Bounds{MaxPerNamespace: 2}})
 	for _, user := range []string{"system:serviceaccount:default:a", "system:serviceaccount:default:b"} {
 		conn, _, text := c.Dial(t, "/web/vmi/portforward/22", user)
 		require.NotNil(t, conn, text)
@@ -555,22 +595,22 @@ func TestNoNamespaceTakesAllStreams(t *testing.T) {
 	}
 	_, code, text := c.Dial(t, "/web/vmi/portforward/22", "system:serviceaccount:default:c")
 	require.Equal(t, http.StatusTooManyRequests, code)
-	require.Contains(t, text, "There are 2 open streams to guests of this namespace")
+	require.Contains(t, text, "Guests of this namespace have 2 open streams")
 }
 
-// TestANodesShareForANamespaceIsEnough: fifty consoles of one namespace may be open on a node.
-func TestANodesShareForANamespaceIsEnough(t *testing.T) {
-	c := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{PerGuest: 1000}})
-	for range 64 {
+// TestNodesQuotaForNamespaceSuffices: fifty consoles of one namespace may be open on a node.
+func TestNodesQuotaForNamespaceSuffices(t *testing.T) {
+	c := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{MaxPerGuest: 1000}})
+	for range 51 {
 		open(t, c, "/web/vmi/portforward/22")
 	}
 	_, code, text := c.Dial(t, "/web/vmi/portforward/22", "anna")
 	require.Equal(t, http.StatusTooManyRequests, code)
-	require.Contains(t, text, "there are 64 open streams to guests of this namespace on this node")
+	require.Contains(t, text, "there are 51 open streams to guests of this namespace on this node")
 }
 
-func TestANodeThatIsFullSaysSo(t *testing.T) {
-	c := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{Streams: 1}})
+func TestNodeAtItsLimit(t *testing.T) {
+	c := newChain(t, chain.Options{Guest: echo(t), Access: access.Bounds{MaxStreams: 1}})
 	open(t, c, "/web/vmi/portforward/22")
 	code, _, body := c.Get(t, "/web/vmi/screenshot")
 	require.Equal(t, 503, code)
@@ -581,10 +621,10 @@ func TestANodeThatIsFullSaysSo(t *testing.T) {
 	require.Contains(t, body, "the agent does not answer", "questions to agents have a limit of their own")
 }
 
-// TestQuestionsToAgentsAreLimited: while one agent keeps somebody waiting, others are asked.
-func TestQuestionsToAgentsAreLimited(t *testing.T) {
+// TestLimitsRequestsToAgents: while one agent does not answer, others are asked.
+func TestLimitsRequestsToAgents(t *testing.T) {
 	for name, o := range map[string]chain.Options{
-		"API server": {Streams: streams.Bounds{Reads: 4}}, "node": {Access: access.Bounds{Reads: 4}},
+		"API server": {Streams: streams.Bounds{MaxReads: 4}}, "node": {Access: access.Bounds{MaxReads: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked, hang := make(chan struct{}), make(chan struct{})
@@ -611,7 +651,7 @@ func TestQuestionsToAgentsAreLimited(t *testing.T) {
 	}
 }
 
-func TestListsThatTheAgentDoesNotTell(t *testing.T) {
+func TestListsThatAgentDoesNotReport(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(`{"user":"u","login-time":1},`, 12), ",")
 	c := newChain(t, chain.Options{Agent: func(command string) (string, error) {
 		switch {
@@ -624,7 +664,7 @@ func TestListsThatTheAgentDoesNotTell(t *testing.T) {
 	}})
 	code, _, body := c.Get(t, "/web/vmi/filesystemlist")
 	require.Equal(t, 500, code)
-	require.Contains(t, body, "the guest's agent does not tell its file systems")
+	require.Contains(t, body, "the guest's agent does not report its file systems")
 	require.Contains(t, body, "the command has been disabled")
 	code, _, body = c.Get(t, "/web/vmi/userlist")
 	require.Equal(t, 200, code)
@@ -634,7 +674,7 @@ func TestListsThatTheAgentDoesNotTell(t *testing.T) {
 	require.Equal(t, 10, strings.Count(body, "userName"), "KubeVirt's number")
 }
 
-func TestAServerThatEndsSaysSo(t *testing.T) {
+func TestServerNotifiesClientsOfItsEnd(t *testing.T) {
 	c := newChain(t, chain.Options{})
 	conn := open(t, c, "/web/vmi/console")
 	guest := <-c.Serial
@@ -645,8 +685,8 @@ func TestAServerThatEndsSaysSo(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, code)
 }
 
-// TestTheNodeTrustsOnlyTheAPIServersRole: what any pod of the cluster could try at a node worker.
-func TestTheNodeTrustsOnlyTheAPIServersRole(t *testing.T) {
+// TestNodeTrustsOnlyPIServersRole covers what any pod of the cluster could try at a node worker.
+func TestNodeTrustsOnlyPIServersRole(t *testing.T) {
 	c := newChain(t, chain.Options{})
 	good, err := c.Certificates.Client()
 	require.NoError(t, err)

@@ -16,12 +16,12 @@ import (
 
 const mount = "/sys/fs/cgroup"
 
-// unified is the version 2 hierarchy beside version 1. It has no controllers to
-// offer, so nothing is made there; but container runtimes do put groups in it.
+// unified is the version 2 hierarchy beside version 1. It has no controllers, so no group is made in it; but container
+// runtimes put groups there.
 const unified = "unified"
 
-// hierarchies are the mount points of the machine's hierarchies. With version 1
-// there is one per controller; symlinks (cpu → cpu,cpuacct) are skipped.
+// hierarchies returns the mount points of the machine's hierarchies. With version 1 there is one for each controller;
+// symlinks (cpu → cpu,cpuacct) are skipped.
 func hierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(mount, "cgroup.controllers")); err == nil {
 		return []string{mount}, nil
@@ -39,7 +39,7 @@ func hierarchies() ([]string, error) {
 	return found, nil
 }
 
-// Make makes the group name in every hierarchy; one that exists is kept.
+// Make makes the group of that name in every hierarchy; an existing one is kept.
 func Make(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -67,8 +67,7 @@ func Make(name string) error {
 	return nil
 }
 
-// Join moves the calling process into the group in every hierarchy. Its later
-// children start there.
+// Join moves the calling process into the group in every hierarchy. Its later children start there.
 func Join(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -87,7 +86,7 @@ func Join(name string) error {
 	return nil
 }
 
-// Processes are the processes in the group and beneath it, in any hierarchy.
+// Processes returns the processes in the group and beneath it, in any hierarchy.
 func Processes(name string) ([]int, error) {
 	roots, err := hierarchies()
 	if err != nil {
@@ -122,8 +121,7 @@ func Processes(name string) ([]int, error) {
 	return pids, nil
 }
 
-// Kill kills every process in the group and beneath it, except the caller, and
-// returns when none is left.
+// Kill kills every process in the group and beneath it, except the caller, and returns when none is left.
 func Kill(ctx context.Context, name string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -198,7 +196,7 @@ func ignoreGone(err error, path ...string) error {
 	return err
 }
 
-// zombie says whether a process has ended and only waits to be reaped.
+// zombie reports whether a process has ended and only waits to be reaped.
 func zombie(pid int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 // hostCgroup has every process of the cluster that is not in a pod.
 const hostCgroup = "virtflow-dev"
 
-// marker is a file in the state folder that says whose folder it is, so that
-// purging never deletes anything else.
+// marker is a file that identifies the state folder, so that purging never deletes anything else.
 const marker = ".virtflow-dev"
 
 // Cluster is the development cluster of one state folder.
 type Cluster struct {
 	Layout layout.Layout
-	// TemporalDB is where Temporal is wanted to keep its histories, sqlite or postgres; empty: where they are, else
-	// sqlite.
+	// TemporalDB is the requested database of Temporal, sqlite or postgres; empty means the existing one, else sqlite.
 	TemporalDB string
-	// Out is where the user is told what happens.
+	// Storage requests a CSI driver with a StorageClass. A cluster that has it keeps it.
+	Storage bool
+	// Out receives the messages for the user.
 	Out io.Writer
 }
 
@@ -63,7 +63,7 @@ func (c Cluster) lock() (func(), error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// requireRoot says early what would fail late.
+// requireRoot fails early, instead of late in a later step.
 func requireRoot() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("the development cluster makes namespaces and cgroups: run it as root, not as user %d",
@@ -72,5 +72,5 @@ func requireRoot() error {
 	return nil
 }
 
-// Kubectl is the cluster's kubectl.
+// Kubectl returns the path of the cluster's kubectl.
 func (c Cluster) Kubectl() string { return filepath.Join(c.Layout.Path("bin"), "kubectl") }

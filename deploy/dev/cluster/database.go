@@ -7,7 +7,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/controlplane"
 )
 
-// keptDatabase is where the state folder has Temporal's histories; "" when it has none.
+// keptDatabase returns the kind of database with Temporal's histories in the state folder; "" if it has none.
 func (c Cluster) keptDatabase() string {
 	if controlplane.PostgresOf(c.Layout).Exists() {
 		return controlplane.Postgres
@@ -18,8 +18,8 @@ func (c Cluster) keptDatabase() string {
 	return ""
 }
 
-// chooseDatabase decides where Temporal keeps its histories: where they are, and
-// else where it was asked for. Histories do not move from one to the other.
+// chooseDatabase decides where Temporal keeps its histories: in the existing database, and else in the requested one.
+// Histories cannot be moved from one to the other.
 func chooseDatabase(wanted, kept string) (string, error) {
 	switch wanted {
 	case "", controlplane.SQLite, controlplane.Postgres:
@@ -35,6 +35,6 @@ func chooseDatabase(wanted, kept string) (string, error) {
 		return kept, nil
 	}
 	return "", fmt.Errorf("this cluster has Temporal's histories in %s, and they cannot be moved to %s. Leave "+
-		"TEMPORAL_DB out to go on with them, "+
-		"or delete the cluster's state with make down PURGE=1 and begin anew", kept, wanted)
+		"TEMPORAL_DB out to continue with them, "+
+		"or delete the cluster's state with make down PURGE=1 and begin again", kept, wanted)
 }

@@ -1,4 +1,3 @@
-// Package cluster brings the development cluster up, takes it down, and tells
-// how it is. Everything it does can be repeated, and goes on from whatever a
-// killed run left.
+// Package cluster brings the development cluster up, takes it down, and reports its status. Every operation can be
+// repeated, and continues from whatever a killed run left.
 package cluster

@@ -91,14 +91,13 @@ func (c Cluster) sweep(ctx context.Context) error {
 	return nil
 }
 
-// purge deletes the state folder, unless something is mounted in it: then the
-// deletion would reach whatever that is.
+// purge deletes the state folder, unless something is mounted in it: then the deletion would reach whatever that is.
 func (c Cluster) purge() error {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return fmt.Errorf("read the mounts: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		if fields := strings.Fields(s.Text()); len(fields) > 4 && strings.HasPrefix(fields[4], c.Layout.State+"/") {
 			return fmt.Errorf("%s is mounted: unmount it, then purge again", fields[4])

@@ -7,7 +7,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 )
 
-// Env prints the lines that let a shell use the cluster: for eval.
+// Env prints, for eval, the lines by which a shell can use the cluster.
 func (c Cluster) Env(path string) {
 	tls := func(file string) string { return c.Layout.PKI("temporal", file) }
 	bin := c.Layout.Path("bin")

@@ -44,8 +44,8 @@ func writeImage(program, reference, user string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(layer.Name()) //nolint:errcheck // an unused file in the cache does no harm
-	defer layer.Close()           //nolint:errcheck // it is only read back by its name
+	defer os.Remove(layer.Name())
+	defer layer.Close()
 	if err := files.WriteTar(layer); err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ const (
 // networksAnnotation is how a pod asks for further networks.
 const networksAnnotation = "k8s.v1.cni.cncf.io/networks"
 
-// Multus has the nodes of the running cluster give pods the further networks that they ask for, until WithoutMultus.
-// Pods that ask for none are made as before, but for Multus's own requests to the API server.
+// Multus makes the nodes of the running cluster connect pods to further networks on request, until WithoutMultus. Pods
+// that request none are made as before, except for Multus's own requests to the API server.
 func (c Cluster) Multus(ctx context.Context) error {
 	unlock, err := c.lock()
 	if err != nil {
@@ -68,8 +68,8 @@ func (c Cluster) Multus(ctx context.Context) error {
 	return nil
 }
 
-// WithoutMultus has nodes give pods their own network only. Nobody would take further networks back from pods that have
-// some: they have to go before.
+// WithoutMultus makes nodes connect pods to their own network only. Pods with further networks must be deleted before:
+// afterwards those would not be released.
 func (c Cluster) WithoutMultus(ctx context.Context) error {
 	unlock, err := c.lock()
 	if err != nil {

@@ -3,22 +3,27 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/virtflow/virtflow/deploy/dev/controlplane"
 	"github.com/virtflow/virtflow/deploy/dev/layout"
+	"github.com/virtflow/virtflow/deploy/dev/node"
 	"github.com/virtflow/virtflow/deploy/dev/readiness"
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
-// Status prints every process with how it is and where its log lies, and what
-// a user relies on. It returns an error when something is not well.
+// Status prints every process with its state and its log file, and the things on which a user relies. It returns an
+// error when one of them is not well.
 func (c Cluster) Status(ctx context.Context) error {
 	processes, err := c.processes(ctx)
 	if err != nil {
 		return fmt.Errorf("the cluster is down (make up starts it): %w", err)
+	}
+	if !c.hasStorage() {
+		processes = slices.DeleteFunc(processes, isDriver) // it waits for make storage
 	}
 	w := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PROCESS\tSTATE\tFOR\tRESTARTS\tLOG")
@@ -60,8 +65,10 @@ func (c Cluster) Status(ctx context.Context) error {
 	return nil
 }
 
-// processes are those on the host and those in the nodes, which are named
-// NODE-PROCESS.
+// isDriver reports whether a process is the CSI driver of a node.
+func isDriver(p supervise.Status) bool { return strings.HasSuffix(p.Name, "-"+node.CSIDriver) }
+
+// processes returns the processes on the host and those in the nodes, which are named NODE-PROCESS.
 func (c Cluster) processes(ctx context.Context) ([]supervise.Status, error) {
 	report, err := c.supervisor().Report(ctx)
 	if err != nil {
@@ -124,7 +131,7 @@ func (c Cluster) order(
 
 // troubles lists the processes that do not run as they should, for an error message.
 func (c Cluster) troubles() string {
-	// Whoever waited may have run out of time; this must not.
+	// The caller's context may have ended; this one must not.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	processes, err := c.processes(ctx)

@@ -10,8 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/virtflow/virtflow/deploy/dev/controlplane"
 	"github.com/virtflow/virtflow/deploy/dev/layout"
+	"github.com/virtflow/virtflow/deploy/dev/node"
 	"github.com/virtflow/virtflow/deploy/dev/parts"
+	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
 //go:embed files/storage.yaml
@@ -20,8 +23,36 @@ var storageManifest []byte
 // snapshotModule has the definitions of the snapshots' kinds.
 const snapshotModule = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 
-// applyStorage makes the kinds of snapshots, the driver known to Kubernetes, and a StorageClass and a
-// VolumeSnapshotClass that are used by who names none.
+// hasStorage reports whether the cluster of the state folder was given storage.
+func (c Cluster) hasStorage() bool {
+	d, err := controlplane.Load(c.Layout)
+	return err == nil && d.Storage != ""
+}
+
+// linkDriver puts the CSI driver of a folder where nodes expect it. Nodes that run another build are restarted with
+// this one.
+func (c Cluster) linkDriver(ctx context.Context, folder string) error {
+	if folder == "" {
+		return nil
+	}
+	target := filepath.Join(folder, "driver")
+	had, _ := os.Readlink(c.Layout.CSIDriver())
+	if err := link(target, c.Layout.CSIDriver()); err != nil || had == "" || had == target {
+		return err
+	}
+	for _, n := range layout.Nodes() {
+		if _, err := supervise.NewClient(c.Layout.Control(n.Name)).Report(ctx); err != nil {
+			continue // it is starting, and finds the new one
+		}
+		if err := c.Restart(ctx, n.Name+"-"+node.CSIDriver); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyStorage registers the kinds of snapshots and the driver with Kubernetes, and makes a default StorageClass and a
+// default VolumeSnapshotClass.
 func (c Cluster) applyStorage(ctx context.Context) error {
 	definitions, err := c.definitions(ctx, parts.Storage(), snapshotModule, "config/crd/snapshot.storage.k8s.io_*")
 	if err != nil {
@@ -33,7 +64,7 @@ func (c Cluster) applyStorage(ctx context.Context) error {
 	return c.Apply(ctx, storageManifest)
 }
 
-// definitions are those of kinds that a module of a part has, in the files that match a pattern.
+// definitions returns the definitions of kinds in the files of a part's module that match a pattern.
 func (c Cluster) definitions(ctx context.Context, of parts.Part, module, pattern string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	cmd.Dir = filepath.Join(c.Layout.Repo, of.Dir)
@@ -60,7 +91,7 @@ func (c Cluster) definitions(ctx context.Context, of parts.Part, module, pattern
 	return all, nil
 }
 
-// driversRegistered says whether every node can use the driver's volumes.
+// driversRegistered returns an error until every node can use the driver's volumes.
 func (c Cluster) driversRegistered(ctx context.Context) error {
 	var nodes struct {
 		Items []struct {
@@ -94,7 +125,7 @@ func (c Cluster) driversRegistered(ctx context.Context) error {
 	return nil
 }
 
-// detachVolumes takes away the loop devices of the driver's volumes, which outlive whoever attached them.
+// detachVolumes detaches the loop devices of the driver's volumes, which outlive the processes that attached them.
 func (c Cluster) detachVolumes(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output()
 	if err != nil {

@@ -23,12 +23,12 @@ import (
 	"github.com/virtflow/virtflow/internal/pki"
 )
 
-// handover is how long one supervisor may take to make room for the next.
+// handover is the time that one supervisor has to end before the next.
 const handover = 15 * time.Second
 
-// ensureSupervisor makes a supervisor of exactly this description run. One that
-// runs something else hands its processes over: only those that have to be
-// different are restarted.
+// ensureSupervisor starts the supervisor of a cluster's processes, unless it already runs with this description. One
+// that runs with another description is replaced: its processes keep running, and only those whose specification
+// differs are restarted.
 func (c Cluster) ensureSupervisor(ctx context.Context, d controlplane.Cluster) error {
 	version, err := c.install(d)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c Cluster) ensureSupervisor(ctx context.Context, d controlplane.Cluster) e
 		if report.Version == version && !report.Finishing {
 			return nil
 		}
-		// One that is finishing, because a run of down was killed, has to get to its end.
+		// One that is finishing, because a run of down was killed, must reach its end.
 		if err := c.supervisor().Finish(ctx, false); err != nil && supervise.Alive(report.PID) {
 			return err
 		}
@@ -50,7 +50,7 @@ func (c Cluster) ensureSupervisor(ctx context.Context, d controlplane.Cluster) e
 	if err != nil {
 		return fmt.Errorf("open the supervisor's log: %w", err)
 	}
-	defer log.Close() //nolint:errcheck // the supervisor has its own descriptor
+	defer log.Close()
 	cmd := exec.Command(c.Layout.Program(), "supervise")
 	// Nothing of the caller's environment leaks into the cluster.
 	cmd.Env = []string{
@@ -86,8 +86,7 @@ func (c Cluster) waitForSupervisor(ctx context.Context, version string, ended <-
 	}
 }
 
-// install writes the description and a copy of this program, and returns what
-// stands for both.
+// install writes the description and a copy of this program, and returns a version that identifies both.
 func (c Cluster) install(d controlplane.Cluster) (string, error) {
 	description, err := d.Save()
 	if err != nil {
@@ -105,15 +104,14 @@ func (c Cluster) install(d controlplane.Cluster) (string, error) {
 	for _, data := range [][]byte{description, program, config} {
 		_, _ = sum.Write(data)
 	}
-	// What runs the old copy goes on doing so: the file is replaced, not changed.
+	// Processes that run the old copy continue: the file is replaced, not changed.
 	if err := pki.WriteFile(c.Layout.Program(), program, 0o755); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }
 
-// Supervise is the supervisor: it runs in the background until it is told to
-// finish, or gets SIGTERM.
+// Supervise runs the supervisor in the background until it is asked to finish, or gets SIGTERM.
 func Supervise(ctx context.Context, log zerolog.Logger) error {
 	state := layout.Layout{State: os.Getenv("VIRTFLOW_STATE")}
 	d, err := controlplane.Load(state)
@@ -124,7 +122,7 @@ func Supervise(ctx context.Context, log zerolog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("open the supervisor's lock: %w", err)
 	}
-	defer lock.Close() //nolint:errcheck // it ends with the process
+	defer lock.Close()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return errors.New("another supervisor is running")
 	}

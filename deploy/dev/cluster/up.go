@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -16,8 +17,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/parts"
 )
 
-// Up installs and builds what is missing, starts what does not run, and returns
-// when the cluster can be used.
+// Up installs and builds what is missing, starts what does not run, and returns when the cluster can be used.
 func (c Cluster) Up(ctx context.Context) error {
 	if err := requireRoot(); err != nil {
 		return err
@@ -39,6 +39,7 @@ func (c Cluster) Up(ctx context.Context) error {
 	if err := c.InstallPackages(ctx, packages); err != nil {
 		return err
 	}
+	c.Storage = c.Storage || c.hasStorage()
 	description, err := c.build(ctx)
 	if err != nil {
 		return err
@@ -48,6 +49,9 @@ func (c Cluster) Up(ctx context.Context) error {
 		return err
 	}
 	if err := c.ensureSupervisor(ctx, description); err != nil {
+		return err
+	}
+	if err := c.linkDriver(ctx, description.Storage); err != nil {
 		return err
 	}
 	if err := c.repairVeths(ctx); err != nil {
@@ -62,7 +66,7 @@ func (c Cluster) Up(ctx context.Context) error {
 	return nil
 }
 
-// InstallPackages installs those of the Debian packages that are missing.
+// InstallPackages installs the Debian packages that are missing.
 func (c Cluster) InstallPackages(ctx context.Context, packages []string) error {
 	missing, err := debian.Missing(ctx, packages)
 	if err != nil {
@@ -81,20 +85,13 @@ func (c Cluster) InstallPackages(ctx context.Context, packages []string) error {
 // build builds the parts that are missing and describes the cluster made of them.
 func (c Cluster) build(ctx context.Context) (controlplane.Cluster, error) {
 	d := controlplane.Cluster{Layout: c.Layout, Images: map[string]string{}}
-	for _, want := range []struct {
-		part   parts.Part
-		folder *string
-	}{
-		{parts.Kubernetes(), &d.Programs.Kubernetes},
-		{parts.Containerd(), &d.Programs.Containerd},
-		{parts.Storage(), &d.Programs.Storage},
-		{parts.Temporal(), &d.Temporal},
-	} {
-		folder, err := c.builder().Ensure(ctx, want.part)
-		if err != nil {
-			return d, err
-		}
-		*want.folder = folder
+	folders, err := c.builder().EnsureAll(ctx, c.parts())
+	if err != nil {
+		return d, err
+	}
+	d.Programs.Kubernetes, d.Programs.Containerd, d.Temporal = folders[0], folders[1], folders[2]
+	if c.Storage {
+		d.Storage = folders[3]
 	}
 	// The tag follows the build, so that a node never keeps an image of an earlier one.
 	tag := d.Programs.Kubernetes[strings.LastIndexByte(d.Programs.Kubernetes, '-')+1:]
@@ -102,6 +99,36 @@ func (c Cluster) build(ctx context.Context) (controlplane.Cluster, error) {
 		return d, err
 	}
 	return d, c.linkPrograms(d)
+}
+
+// parts returns the parts of the cluster: Kubernetes, containerd, Temporal, and storage if it is requested.
+func (c Cluster) parts() []parts.Part {
+	all := []parts.Part{parts.Kubernetes(), parts.Containerd(), parts.Temporal()}
+	if c.Storage {
+		all = append(all, parts.Storage())
+	}
+	return all
+}
+
+// Announce prints what has to be built first, and about how long that takes here; nothing if all is built. The parts
+// are followed by the step after the cluster: its name, and how long it takes on two cores.
+func (c Cluster) Announce(then string, cold time.Duration) error {
+	c.Storage = c.Storage || c.hasStorage()
+	missing, about, err := c.builder().Missing(c.parts())
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	var names []string
+	for _, p := range missing {
+		names = append(names, fmt.Sprintf("%s %s", p.Name, p.Cold))
+	}
+	if then != "" {
+		names = append(names, fmt.Sprintf("%s %s", then, cold))
+		about += parts.Scale(cold, runtime.NumCPU())
+	}
+	c.say("The first run builds from source: about %.0f minutes on the %d processors here when nothing is compiled yet "+
+		"(on two: %s). Later runs take a minute.", about.Minutes(), runtime.NumCPU(), strings.Join(names, ", "))
+	return nil
 }
 
 // linkPrograms puts the commands for users where `env` points PATH to.
@@ -134,7 +161,7 @@ func (c Cluster) Tools(ctx context.Context) error {
 			return err
 		}
 	}
-	c.say("temporal, tctl and virtctl are in %s: eval \"$(make env)\" puts them on the PATH and tells them where "+
+	c.say("temporal, tctl and virtctl are in %s: eval \"$(make env)\" puts them on the PATH and sets where "+
 		"Temporal is.", c.Layout.Path("bin"))
 	return nil
 }
@@ -162,7 +189,7 @@ func (c Cluster) prepare() error {
 	return node.MakeMountpoints(c.Layout.Path("mountpoints"))
 }
 
-// repairVeths puts back the bridge and the nodes' veths if somebody took them away.
+// repairVeths restores the bridge and the nodes' veths if they were removed.
 func (c Cluster) repairVeths(ctx context.Context) error {
 	if err := node.EnsureBridge(ctx); err != nil {
 		return err

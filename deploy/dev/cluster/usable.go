@@ -23,23 +23,27 @@ var corednsManifest string
 // usableTime is how long the cluster may take from the start of its processes.
 const usableTime = 3 * time.Minute
 
-// waitUntilUsable waits for each thing that a user relies on, and says when it is there.
+// waitUntilUsable waits for each thing on which a user relies, and prints when it is available.
 func (c Cluster) waitUntilUsable(ctx context.Context, d controlplane.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, usableTime)
 	defer cancel()
 	start := time.Now()
-	for _, step := range []struct {
+	type step struct {
 		what string
 		try  func(context.Context) error
-	}{
+	}
+	steps := []step{
 		{"kube-apiserver is ready", func(ctx context.Context) error { return readiness.APIServer(ctx, c.Layout) }},
 		{"cluster DNS is set up", func(ctx context.Context) error { return c.applyDNS(ctx, d.CoreDNSImage) }},
-		{"storage is set up", c.applyStorage},
 		{"the nodes are Ready", c.nodesReady},
 		{"cluster DNS answers", resolveKubernetes},
 		{"Temporal is healthy", d.TemporalReady},
-		{"claims get volumes", c.driversRegistered},
-	} {
+	}
+	if d.Storage != "" {
+		steps = append(steps, step{"storage is set up", c.applyStorage},
+			step{"PersistentVolumeClaims get volumes", c.driversRegistered})
+	}
+	for _, step := range steps {
 		try := func(ctx context.Context) error {
 			err := step.try(ctx)
 			if err == nil {
@@ -59,7 +63,7 @@ func (c Cluster) waitUntilUsable(ctx context.Context, d controlplane.Cluster) er
 	return nil
 }
 
-// Until tries until it works; when ctx is done it returns the last error.
+// Until tries until the call succeeds; when ctx is done it returns the last error.
 func Until(ctx context.Context, every time.Duration, try func(context.Context) error) error {
 	for {
 		err := try(ctx)
@@ -104,8 +108,8 @@ type nodeList struct {
 	} `json:"items"`
 }
 
-// nodesReady says whether every node said, in its present life, that it is
-// Ready: what it said before it was restarted is still stored, and means nothing.
+// nodesReady returns an error until every node has reported Ready since its last start: the condition from before a
+// restart is still stored, and means nothing.
 func (c Cluster) nodesReady(ctx context.Context) error {
 	report, err := c.supervisor().Report(ctx)
 	if err != nil {
@@ -143,7 +147,7 @@ func (c Cluster) nodesReady(ctx context.Context) error {
 	return nil
 }
 
-// resolveKubernetes asks the cluster's DNS from the host, by way of its ClusterIP.
+// resolveKubernetes queries the cluster's DNS from the host, through its ClusterIP.
 func resolveKubernetes(ctx context.Context) error {
 	resolver := &net.Resolver{
 		PreferGo: true,
@@ -159,7 +163,7 @@ func resolveKubernetes(ctx context.Context) error {
 		return fmt.Errorf("ask the cluster's DNS: %w", err)
 	}
 	if len(addresses) != 1 || addresses[0] != layout.ServiceAPI {
-		return fmt.Errorf("the cluster's DNS says that the apiserver is at %v", addresses)
+		return fmt.Errorf("the cluster's DNS resolves the apiserver to %v", addresses)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ const etcdURL = "https://127.0.0.1:2379"
 
 func (c Cluster) etcd() supervise.Spec {
 	l := c.Layout
-	const peer = "http://127.0.0.1:2380" // nobody connects: it is the only member
+	const peer = "http://127.0.0.1:2380" // never used: it is the only member
 	return supervise.Spec{
 		Name: "etcd", Last: true, Grace: 5 * time.Second,
 		Args: []string{
@@ -90,7 +90,7 @@ func (c Cluster) controllerManager() supervise.Spec {
 			// Each controller fetches its own account when it starts; the default of 20 a second makes that take
 			// seconds.
 			"--kube-api-qps", "200", "--kube-api-burst", "300",
-			// A kubelet says every 10 s that it is there. Tests that silence one wait for this; the default is 50 s.
+			// A kubelet reports every 10 s. Tests that silence one wait for this; the default is 50 s.
 			"--node-monitor-grace-period", "25s",
 			"--use-service-account-credentials", "--root-ca-file", l.PKI("kubernetes", "ca.crt"),
 			"--service-account-private-key-file", l.PKI("kubernetes", "service-accounts.key"),

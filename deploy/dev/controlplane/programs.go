@@ -10,11 +10,12 @@ import (
 	"github.com/virtflow/virtflow/internal/pki"
 )
 
-// Cluster is what `up` tells the supervisor: where everything lies, and which
-// builds to run.
+// Cluster is the description by which `up` starts the supervisor: the folders, and the builds to run.
 type Cluster struct {
 	Layout   layout.Layout `json:"layout"`
 	Programs node.Programs `json:"programs"`
+	// Storage is the folder that has the CSI driver and its controllers; empty without storage.
+	Storage string `json:"storage,omitempty"`
 	// Temporal is the folder that has Temporal's server.
 	Temporal string `json:"temporal"`
 	// TemporalDB is where Temporal keeps its histories: SQLite or Postgres.

@@ -10,8 +10,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
-// Specs are the processes on the host, in the order in which they are shown.
-// It writes the files that they read.
+// Specs are the processes on the host, in the order in which they are shown. It writes the files that they read.
 func (c Cluster) Specs() ([]supervise.Spec, error) {
 	if err := c.writeFiles(); err != nil {
 		return nil, err

@@ -6,15 +6,19 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
-// storage are the CSI driver, as far as it makes and deletes volumes, and the controllers that have it do so.
+// storage returns the CSI driver that makes and deletes volumes, and its controllers; nothing in a cluster without
+// storage.
 func (c Cluster) storage() []supervise.Spec {
-	program := func(name string) string { return filepath.Join(c.Programs.Storage, name) }
+	if c.Storage == "" {
+		return nil
+	}
+	program := func(name string) string { return filepath.Join(c.Storage, name) }
 	socket, kubeconfig := c.Layout.Path("run", "csi.sock"), c.Layout.Kubeconfig("storage")
 	specs := []supervise.Spec{{
 		Name: "csi-driver",
 		Args: []string{program("driver"), "--socket", socket, "--folder", c.Layout.Storage()},
 	}}
-	const copying = "30m" // a disk of many GiB; what takes longer is begun anew
+	const copying = "30m" // a disk of many GiB; a copy that takes longer is begun again
 	for _, controller := range [][]string{
 		// Volumes can be used on every node.
 		{"csi-provisioner", "--csi-address", socket, "--timeout", copying, "--feature-gates", "Topology=false"},

@@ -22,7 +22,7 @@ const (
 	Postgres = "postgres"
 )
 
-// PostgresOf is the PostgreSQL server of a cluster, if Temporal has its histories there.
+// PostgresOf returns the PostgreSQL server of a cluster, if Temporal has its histories there.
 func PostgresOf(l layout.Layout) postgres.Server { return postgres.Server{Dir: l.Path("postgres")} }
 
 // postgres is Temporal's database.

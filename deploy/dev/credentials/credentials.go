@@ -16,8 +16,8 @@ type authority struct {
 	requests           []pki.Request
 }
 
-// authorities are the cluster's. Each has its own key, so that a certificate of
-// one proves nothing to another.
+// authorities returns the cluster's authorities. Each has its own key, so that a certificate of one proves nothing to
+// another.
 func authorities() []authority {
 	kubernetes := []pki.Request{
 		{
@@ -49,7 +49,7 @@ func authorities() []authority {
 				ClientToo: true},
 			{Name: "apiserver", CommonName: "kube-apiserver"},
 		}},
-		{"temporal", "virtflow-dev temporal", []pki.Request{
+		{"temporal", "virtflow-dev temporal", append([]pki.Request{
 			{
 				Name: "server", CommonName: layout.TemporalName,
 				Names: []string{layout.TemporalName, "localhost"}, IPs: []string{layout.HostIP, "127.0.0.1"},
@@ -57,12 +57,26 @@ func authorities() []authority {
 				ClientToo: true,
 			},
 			{Name: "client", CommonName: "virtflow"},
-		}},
+		}, temporalClients()...)},
 	}
 }
 
-// kubeconfigUsers are the certificates of the Kubernetes authority that become
-// kubeconfig files of the same name.
+// TemporalClients are virtflow's processes that call Temporal, each with a certificate of its name.
+func TemporalClients() []string {
+	return []string{"control-worker", "crdwatch", "api-server", "node-gateway"}
+}
+
+// temporalClients are their certificates. The organization is the role by which Temporal knows what each may do.
+func temporalClients() []pki.Request {
+	var requests []pki.Request
+	for _, process := range TemporalClients() {
+		requests = append(requests, pki.Request{Name: process, CommonName: "virtflow-" + process,
+			Organizations: []string{"virtflow:" + process}})
+	}
+	return requests
+}
+
+// kubeconfigUsers are the certificates of the Kubernetes authority that become kubeconfig files of the same name.
 func kubeconfigUsers() []string {
 	users := []string{"admin", "kube-controller-manager", "kube-scheduler", "kube-proxy", "storage", "multus"}
 	for _, n := range layout.Nodes() {
@@ -71,8 +85,7 @@ func kubeconfigUsers() []string {
 	return users
 }
 
-// Ensure makes every authority, certificate and kubeconfig file of the
-// cluster that is not there.
+// Ensure makes every authority, certificate and kubeconfig file of the cluster that is not there.
 func Ensure(l layout.Layout) error {
 	for _, a := range authorities() {
 		ca, err := pki.OpenAuthority(l.Path("pki", a.folder), a.commonName)

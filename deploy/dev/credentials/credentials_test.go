@@ -39,6 +39,8 @@ func TestEnsure(t *testing.T) {
 		{"temporal", "server", layout.TemporalName, x509.ExtKeyUsageServerAuth},
 		{"temporal", "server", "localhost", x509.ExtKeyUsageClientAuth},
 		{"temporal", "client", "", x509.ExtKeyUsageClientAuth},
+		{"temporal", "control-worker", "", x509.ExtKeyUsageClientAuth},
+		{"temporal", "node-gateway", "", x509.ExtKeyUsageClientAuth},
 	} {
 		pair, err := tls.LoadX509KeyPair(l.PKI(c.authority, c.name+".crt"), l.PKI(c.authority, c.name+".key"))
 		require.NoError(t, err)
@@ -51,7 +53,7 @@ func TestEnsure(t *testing.T) {
 			if other != c.authority {
 				_, err := cert.Verify(x509.VerifyOptions{Roots: pool(other),
 					KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
-				require.Error(t, err, "%s/%s is nobody to %s", c.authority, c.name, other)
+				require.Error(t, err, "%s/%s is not trusted by %s", c.authority, c.name, other)
 			}
 		}
 	}

@@ -1,4 +1,3 @@
-// Package credentials says which certificate authorities the development
-// cluster has and what each issues, and writes the kubeconfig files that carry
-// the certificates.
+// Package credentials lists the certificate authorities of the development cluster with the certificates of each, and
+// writes the kubeconfig files that carry the certificates.
 package credentials

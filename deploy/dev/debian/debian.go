@@ -16,7 +16,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/debian"
 )
 
-// Compiler are the packages that compiling C needs: Temporal has SQLite compiled in.
+// Compiler returns the packages for compiling C: Temporal has SQLite compiled in.
 func Compiler() []string { return []string{"gcc", "libc6-dev"} }
 
 // Cluster are the packages that the cluster itself needs.
@@ -33,8 +33,7 @@ func Postgres() []string { return []string{"postgresql"} }
 // Temporal are the packages that building Temporal's server, and testing it on each of its databases, needs.
 func Temporal() []string { return append(Compiler(), Postgres()...) }
 
-// Test are the packages that compiling everything and running the tests needs:
-// the launcher links against libvirt.
+// Test are the packages that compiling everything and running the tests needs: the launcher links against libvirt.
 func Test() []string {
 	return append(Compiler(), "libvirt-dev", "pkg-config")
 }
@@ -44,10 +43,10 @@ func Launcher() []string {
 	return append(Test(), "iproute2", "procps")
 }
 
-// Generate are the packages that writing the generated files anew needs.
+// Generate returns the packages for writing the generated files again.
 func Generate() []string { return []string{"protobuf-compiler"} }
 
-// Missing are those of the packages that are not installed.
+// Missing returns the packages that are not installed.
 func Missing(ctx context.Context, packages []string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n").Output()
 	if err != nil {
@@ -76,12 +75,12 @@ func Install(ctx context.Context, packages []string, log string) error {
 	if err != nil {
 		return fmt.Errorf("open the log of apt: %w", err)
 	}
-	defer out.Close() //nolint:errcheck // only a log
+	defer out.Close()
 	lock, err := os.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return fmt.Errorf("take the lock of installations: %w", err)
 	}
-	defer lock.Close() //nolint:errcheck // it ends the lock
+	defer lock.Close()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("take the lock of installations: %w", err)
 	}
@@ -100,10 +99,11 @@ func Install(ctx context.Context, packages []string, log string) error {
 	return nil
 }
 
-// policyFile is what Debian's packages ask whether they may start a service, if it is there: see invoke-rc.d(8).
+// policyFile is the program by which Debian's packages check whether they may start a service, if it exists: see
+// invoke-rc.d(8).
 const policyFile = "/usr/sbin/policy-rc.d"
 
-// forbid lets none start.
+// forbid refuses every start.
 const forbid = "#!/bin/sh\n# virtflow's, while it installs packages. One that stays is of a run that was killed.\nexit 101\n"
 
 // withoutServices keeps packages that are installed from starting services: nothing here uses one. Of postgresql the
@@ -114,7 +114,7 @@ func withoutServices(policy string, do func() error) (err error) {
 			return fmt.Errorf("remove what a killed run left: %w", err)
 		}
 	}
-	f, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // it is to be run
+	f, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if errors.Is(err, fs.ErrExist) {
 		return do()
 	}

@@ -17,7 +17,8 @@ func TestMissing(t *testing.T) {
 	require.Empty(t, missing(installed, []string{"runc"}))
 }
 
-// TestServicesDoNotStart while packages are installed, unless the machine has a policy of its own.
+// TestServicesDoNotStart: services do not start while packages are installed, unless the machine has a policy of its
+// own.
 func TestServicesDoNotStart(t *testing.T) {
 	failed := errors.New("apt has failed")
 	for name, c := range map[string]struct {
@@ -35,7 +36,7 @@ func TestServicesDoNotStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			policy := filepath.Join(t.TempDir(), "policy-rc.d")
 			if c.before != "" {
-				require.NoError(t, os.WriteFile(policy, []byte(c.before), 0o755)) //nolint:gosec // it is to be run
+				require.NoError(t, os.WriteFile(policy, []byte(c.before), 0o755))
 			}
 			asked := 0
 			require.ErrorIs(t, withoutServices(policy, func() error {

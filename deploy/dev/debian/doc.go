@@ -1,3 +1,2 @@
-// Package debian installs the Debian packages that the development cluster
-// uses from the system it runs on.
+// Package debian installs the Debian packages that the development cluster uses from the system it runs on.
 package debian

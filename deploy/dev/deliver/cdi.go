@@ -76,7 +76,7 @@ func (d Delivery) CDI(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	d.say("CDI fills the claims of DataVolumes. make cdi OFF=1 ends that.")
+	d.printLine("CDI fills the claims of DataVolumes. make cdi OFF=1 ends that.")
 	return nil
 }
 
@@ -122,6 +122,6 @@ func (d Delivery) WithoutCDI(ctx context.Context) error {
 			return err
 		}
 	}
-	d.say("CDI is gone.")
+	d.printLine("CDI is gone.")
 	return nil
 }

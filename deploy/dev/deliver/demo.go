@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// demoManifest is the virtual machine of the demonstration.
+	// demoManifest is the manifest of the demonstration's virtual machine.
 	demoManifest = "deploy/examples/vm-demo.yaml"
-	// guestMarker is what the test guest writes to its serial line when it is up.
+	// guestMarker begins the line that the test guest writes to its serial console when it is up.
 	guestMarker = "virtflow-guest ready"
 	// demoTime is how long the machine may take from its creation to the marker.
 	demoTime = 3 * time.Minute
@@ -41,13 +41,12 @@ type virtualMachine struct {
 	} `json:"status"`
 }
 
-// Demo applies the example of a virtual machine, waits until its guest is up,
-// and shows where to look.
+// Demo applies the example of a virtual machine, waits until its guest is up, and shows where to look.
 func (d Delivery) Demo(ctx context.Context) error {
 	manifest := filepath.Join(d.Cluster.Layout.Repo, demoManifest)
-	d.say("Applying %s.", demoManifest)
+	d.printLine("Applying %s.", demoManifest)
 	start := time.Now()
-	// Whoever halted the machine meanwhile wants it to run now.
+	// If the machine was halted meanwhile, it must run now.
 	if _, err := d.Cluster.Run(ctx, nil, "apply", "--server-side", "--force-conflicts", "-f", manifest); err != nil {
 		return err
 	}
@@ -58,11 +57,11 @@ func (d Delivery) Demo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, demoTime)
 	defer cancel()
 	if err := cluster.Until(ctx, 200*time.Millisecond, func(ctx context.Context) error {
-		return d.running(ctx, &vm)
+		return d.checkRunning(ctx, &vm)
 	}); err != nil {
 		return fmt.Errorf("the virtual machine %s does not get to Running: %w\n%s", vm.Metadata.Name, err, d.story(vm))
 	}
-	d.say("  %5.1f s  the virtual machine is Running", time.Since(start).Seconds())
+	d.printLine("  %5.1f s  the virtual machine is Running", time.Since(start).Seconds())
 	var line string
 	if err := cluster.Until(ctx, 200*time.Millisecond, func(ctx context.Context) error {
 		line, err = d.guestUp(ctx, vm)
@@ -70,8 +69,8 @@ func (d Delivery) Demo(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("the guest of %s does not come up: %w\n%s", vm.Metadata.Name, err, d.story(vm))
 	}
-	d.say("  %5.1f s  the guest says on its serial line: %s", time.Since(start).Seconds(), line)
-	return d.show(ctx, vm)
+	d.printLine("  %5.1f s  the guest says on its serial line: %s", time.Since(start).Seconds(), line)
+	return d.printMachine(ctx, vm)
 }
 
 // demoMachine is the VM in the manifest as the apiserver knows it.
@@ -91,7 +90,8 @@ func (d Delivery) demoMachine(ctx context.Context, manifest string) (virtualMach
 	return virtualMachine{}, fmt.Errorf("%s has no VirtualMachine", demoManifest)
 }
 
-func (d Delivery) running(ctx context.Context, vm *virtualMachine) error {
+// checkRunning reads the machine, and fails unless it is Running.
+func (d Delivery) checkRunning(ctx context.Context, vm *virtualMachine) error {
 	if err := d.Cluster.Get(ctx, vm, "-n", vm.Metadata.Namespace, "virtualmachine", vm.Metadata.Name); err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func (d Delivery) running(ctx context.Context, vm *virtualMachine) error {
 	return nil
 }
 
-// guestUp returns the line by which the guest says that it is up. The serial
-// log is read where the pod writes it: on its node.
+// guestUp returns the line by which the guest reports that it is up. It reads the serial log where the pod writes it:
+// on its node.
 func (d Delivery) guestUp(ctx context.Context, vm virtualMachine) (string, error) {
 	var pods podList
 	if err := d.Cluster.Get(ctx, &pods, "-n", vm.Metadata.Namespace, "pods", "-l",
@@ -140,18 +140,19 @@ func markerLine(log []byte) (string, bool) {
 	return strings.TrimSpace(line), true
 }
 
-func (d Delivery) show(ctx context.Context, vm virtualMachine) error {
+// printMachine prints the machine's objects, and what to try next.
+func (d Delivery) printMachine(ctx context.Context, vm virtualMachine) error {
 	out, err := d.Cluster.Run(ctx, nil, "-n", vm.Metadata.Namespace, "get", "vm,vmi,pods", "-o", "wide")
 	if err != nil {
 		return err
 	}
-	d.say("\n$ kubectl -n %s get vm,vmi,pods -o wide\n%s", vm.Metadata.Namespace, out)
-	d.say("%s", next(vm.Metadata.Namespace, vm.Metadata.Name))
+	d.printLine("\n$ kubectl -n %s get vm,vmi,pods -o wide\n%s", vm.Metadata.Namespace, out)
+	d.printLine("%s", nextSteps(vm.Metadata.Namespace, vm.Metadata.Name))
 	return nil
 }
 
-// next is what to try with the machine that runs.
-func next(namespace, name string) string {
+// nextSteps returns commands to try with the running machine.
+func nextSteps(namespace, name string) string {
 	return fmt.Sprintf(`Where to look next:
   eval "$(make env)"                     kubectl, and Temporal's clients, on this cluster
   http://%[1]s/namespaces/%[2]s/workflows/vm%%2F%[3]s%%2F%[4]s    its story in Temporal's web interface
@@ -162,7 +163,7 @@ The demonstration has succeeded: the virtual machine %[3]s/%[4]s runs.`,
 		layout.UI, layout.TemporalNamespace, namespace, name)
 }
 
-// story is what there is to see of a machine that does not get on.
+// story returns the status of a machine that does not become ready.
 func (d Delivery) story(vm virtualMachine) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -10,45 +10,56 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/virtflow/virtflow/deploy/dev/cluster"
 	"github.com/virtflow/virtflow/deploy/dev/layout"
+	"github.com/virtflow/virtflow/deploy/dev/parts"
 )
 
-// registry is what the references of the project's images begin with. There is
-// no such registry: images are imported.
+// registry begins the references of the project's images. There is no such registry: images are imported.
 const registry = "localhost/virtflow/"
 
-// newest is the tag that stands in the manifests and examples.
+// newest is the tag in the manifests and examples.
 const newest = "dev"
+
+// ColdImages is how long all images take on two cores with nothing compiled before but Kubernetes.
+const ColdImages = 4 * time.Minute
 
 // Image is one built image.
 type Image struct {
 	// Name is the image's short name.
 	Name string
-	// Tag stands for its content.
+	// Tag is derived from its content.
 	Tag string
-	// Archive is a docker-archive file.
+	// Archive is a file that is an OCI layout and a docker archive.
 	Archive string
+	// Digest is the digest of the image in the archive: sha256:…
+	Digest string
 }
 
-// Reference is what pods call the image.
+// Reference returns the image's name by its tag.
 func (i Image) Reference() string { return registry + i.Name + ":" + i.Tag }
+
+// Pinned returns the reference by which virtflow's pods use the image: another image with the same tag on a node does
+// not replace it.
+func (i Image) Pinned() string { return registry + i.Name + "@" + i.Digest }
 
 // Delivery brings virtflow into one cluster.
 type Delivery struct {
 	Cluster cluster.Cluster
 	// Overlay replaces source files in the images, as for `go build -overlay`; "": none.
 	Overlay string
-	// Out is where the user is told what happens.
+	// Out receives the messages for the user.
 	Out io.Writer
 }
 
-func (d Delivery) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
+func (d Delivery) printLine(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
 
 // Images builds the images that are not built and gives every node those it lacks.
 func (d Delivery) Images(ctx context.Context) ([]Image, error) {
-	d.say("Building images. The first time it takes some minutes: packages are downloaded, every process is compiled.")
+	d.printLine("Building images. The first time it takes some minutes: packages are downloaded, every process is " +
+		"compiled.")
 	images, err := d.build(ctx, "build", "--overlay", d.Overlay)
 	if err != nil {
 		return nil, err
@@ -70,7 +81,7 @@ func (d Delivery) distribute(ctx context.Context, images []Image) error {
 			return err
 		}
 	}
-	d.say("Every node has the images: %s.", summary(images))
+	d.printLine("Every node has the images: %s.", summary(images))
 	return nil
 }
 
@@ -80,7 +91,7 @@ func (d Delivery) build(ctx context.Context, args ...string) ([]Image, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "-trimpath", "-buildvcs=false", "./deploy/images"},
 		args...)...)
 	cmd.Dir = d.Cluster.Layout.Repo
-	cmd.Env = append(os.Environ(), "VIRTFLOW_CACHE="+d.Cluster.Layout.Cache)
+	cmd.Env = append(append(os.Environ(), "VIRTFLOW_CACHE="+d.Cluster.Layout.Cache), parts.CompilerEnvironment()...)
 	cmd.Stdout, cmd.Stderr = &out, d.Out
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("build the images: %w", err)
@@ -88,15 +99,15 @@ func (d Delivery) build(ctx context.Context, args ...string) ([]Image, error) {
 	return parseImages(out.String())
 }
 
-// parseImages reads the lines NAME TAG PATH that the image builder prints.
+// parseImages reads the lines NAME TAG PATH DIGEST that the image builder prints.
 func parseImages(text string) ([]Image, error) {
 	var images []Image
 	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
 		fields := strings.Fields(s.Text())
-		if len(fields) != 3 {
-			return nil, fmt.Errorf("the image builder printed %q instead of NAME TAG PATH", s.Text())
+		if len(fields) != 4 {
+			return nil, fmt.Errorf("the image builder printed %q instead of NAME TAG PATH DIGEST", s.Text())
 		}
-		images = append(images, Image{Name: fields[0], Tag: fields[1], Archive: fields[2]})
+		images = append(images, Image{Name: fields[0], Tag: fields[1], Archive: fields[2], Digest: fields[3]})
 	}
 	if len(images) == 0 {
 		return nil, fmt.Errorf("the image builder printed no image")
@@ -110,10 +121,13 @@ func (d Delivery) importInto(ctx context.Context, n layout.Node, images []Image)
 		return fmt.Errorf("list the images of %s (is the cluster up?): %w", n.Name, err)
 	}
 	for _, image := range missing(have, images) {
-		if _, err := d.ctr(ctx, n, "images", "import", image.Archive); err != nil {
+		// The kubelet finds an image by its digest where containerd has it under that name. --digests makes it, without
+		// --local of the index's digest.
+		if _, err := d.ctr(ctx, n, "images", "import", "--local", "--digests", "--base-name", registry+image.Name,
+			image.Archive); err != nil {
 			return fmt.Errorf("give %s to %s: %w", image.Reference(), n.Name, err)
 		}
-		d.say("  %s: imported %s", n.Name, image.Reference())
+		d.printLine("  %s: imported %s", n.Name, image.Reference())
 	}
 	// The examples call the guest's image by a tag that means the newest one.
 	for _, image := range images {
@@ -125,7 +139,7 @@ func (d Delivery) importInto(ctx context.Context, n layout.Node, images []Image)
 	return nil
 }
 
-// missing are the images whose references are not among the lines of have.
+// missing are the images whose names by digest are not among the lines of have.
 func missing(have string, images []Image) []Image {
 	present := map[string]bool{}
 	for line := range strings.Lines(have) {
@@ -133,7 +147,7 @@ func missing(have string, images []Image) []Image {
 	}
 	var lacking []Image
 	for _, image := range images {
-		if !present[image.Reference()] {
+		if !present[image.Pinned()] {
 			lacking = append(lacking, image)
 		}
 	}

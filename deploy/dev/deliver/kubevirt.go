@@ -16,9 +16,9 @@ const kubeVirtNamespace = "kubevirt"
 // virt-controller.
 const kubeVirtTime = 4 * time.Minute
 
-// kubeVirtObject is what the operator works for. One of each, as virtflow has in the local cluster, and not two as by
-// default. virt-handler is to run on no node: the nodes and pods of a measurement are simulated, and virt-handler with
-// them. (So the object never becomes Available, and the operator is ended in the end.)
+// kubeVirtObject configures the operator: one replica of each, as virtflow has in the local cluster, and not two as by
+// default. virt-handler runs on no node, because the nodes and pods of a measurement are simulated, and virt-handler
+// with them. (So the object never becomes Available, and the operator is ended at the end.)
 const kubeVirtObject = `apiVersion: kubevirt.io/v1
 kind: KubeVirt
 metadata: {name: kubevirt, namespace: ` + kubeVirtNamespace + `}
@@ -64,8 +64,8 @@ func (d Delivery) KubeVirt(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	d.say("KubeVirt's virt-api and virt-controller run; virt-handler does not. make scale SCALE=--kubevirt measures " +
-		"them. make down PURGE=1 ends this.")
+	d.printLine("KubeVirt's virt-api and virt-controller run; virt-handler does not. make scale SCALE=--kubevirt " +
+		"measures them. make down PURGE=1 ends this.")
 	return nil
 }
 

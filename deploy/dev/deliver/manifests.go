@@ -12,14 +12,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/virtflow/virtflow/deploy/dev/credentials"
 	"github.com/virtflow/virtflow/internal/pki"
 )
 
 const (
 	// Namespace is where virtflow's own pods run.
 	Namespace = "virtflow"
-	// temporalSecret has what its pods need to be let in by Temporal.
-	temporalSecret = "virtflow-temporal-tls"
+	// temporalSecret, with the name of a process, has what Temporal knows its pods by.
+	temporalSecret = "virtflow-temporal-tls-"
 )
 
 // How long the parts of a deployment may take.
@@ -54,32 +55,43 @@ func (d Delivery) Deploy(ctx context.Context) error {
 	return d.waitForRollouts(ctx)
 }
 
-// applyNamespace makes the namespace with the Secret that the pods mount: it is
-// the cluster's, not the manifests', as it is different in every installation.
+// applyNamespace makes the namespace with the Secrets that the pods mount: they
+// are the cluster's, not the manifests', as they are different in every installation.
 func (d Delivery) applyNamespace(ctx context.Context) error {
-	data := map[string]string{}
-	for key, file := range map[string]string{"ca.crt": "ca.crt", "tls.crt": "client.crt", "tls.key": "client.key"} {
-		content, err := os.ReadFile(d.Cluster.Layout.PKI("temporal", file))
+	items := []any{map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": Namespace}}}
+	for _, process := range credentials.TemporalClients() {
+		secret, err := d.secret(process)
 		if err != nil {
-			return fmt.Errorf("read Temporal's client certificate (is the cluster up?): %w", err)
+			return err
 		}
-		data[key] = base64.StdEncoding.EncodeToString(content)
+		items = append(items, secret)
 	}
-	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{
-		map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace}},
-		map[string]any{
-			"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": data,
-			"metadata": map[string]any{"name": temporalSecret, "namespace": Namespace},
-		},
-	}})
+	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	if err != nil {
-		return fmt.Errorf("encode the Secret for Temporal: %w", err)
+		return fmt.Errorf("encode the Secrets for Temporal: %w", err)
 	}
 	return d.Cluster.Apply(ctx, list)
 }
 
-// applyCRDs goes before everything else: an object of a new kind can only be
-// applied once the kind is served.
+// secret has a process's certificate for Temporal.
+func (d Delivery) secret(process string) (map[string]any, error) {
+	data := map[string]string{}
+	files := map[string]string{"ca.crt": "ca.crt", "tls.crt": process + ".crt", "tls.key": process + ".key"}
+	for key, file := range files {
+		content, err := os.ReadFile(d.Cluster.Layout.PKI("temporal", file))
+		if err != nil {
+			return nil, fmt.Errorf("read a certificate for Temporal (make up makes it): %w", err)
+		}
+		data[key] = base64.StdEncoding.EncodeToString(content)
+	}
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": data,
+		"metadata": map[string]any{"name": temporalSecret + process, "namespace": Namespace},
+	}, nil
+}
+
+// applyCRDs goes before everything else: an object of a new kind can only be applied once the kind is served.
 func (d Delivery) applyCRDs(ctx context.Context) error {
 	crds, err := d.Cluster.Run(ctx, nil, "kustomize", filepath.Join(d.Cluster.Layout.Repo, "deploy", "crds"))
 	if err != nil {
@@ -93,7 +105,7 @@ func (d Delivery) applyCRDs(ctx context.Context) error {
 	return err
 }
 
-// render builds the overlay of the development cluster with the images' tags.
+// render builds the overlay of the development cluster with the images' digests.
 func (d Delivery) render(ctx context.Context, images []Image) ([]byte, error) {
 	l := d.Cluster.Layout
 	dir := l.Path("overlay")
@@ -112,19 +124,19 @@ func (d Delivery) render(ctx context.Context, images []Image) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return retag(manifests, images), nil
+	return pin(manifests, images), nil
 }
 
-// kustomization refers to the manifests and says which tags they get.
+// kustomization refers to the manifests and says which digests their images get.
 func kustomization(base string, images []Image) ([]byte, error) {
-	tags := make([]any, len(images))
+	digests := make([]any, len(images))
 	for i, image := range images {
-		tags[i] = map[string]string{"name": registry + image.Name, "newTag": image.Tag}
+		digests[i] = map[string]string{"name": registry + image.Name, "digest": image.Digest}
 	}
 	// JSON is YAML, too.
 	data, err := json.MarshalIndent(map[string]any{
 		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-		"resources": []string{base}, "images": tags,
+		"resources": []string{base}, "images": digests,
 	}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode the overlay: %w", err)
@@ -132,12 +144,12 @@ func kustomization(base string, images []Image) ([]byte, error) {
 	return data, nil
 }
 
-// retag gives the images' tags also to references that kustomize does not know
+// pin gives the images' digests also to references that kustomize does not know
 // as such: the launcher's is a flag of the control worker.
-func retag(manifests []byte, images []Image) []byte {
+func pin(manifests []byte, images []Image) []byte {
 	for _, image := range images {
 		reference := regexp.MustCompile(regexp.QuoteMeta(registry+image.Name+":"+newest) + `\b`)
-		manifests = reference.ReplaceAllLiteral(manifests, []byte(image.Reference()))
+		manifests = reference.ReplaceAllLiteral(manifests, []byte(image.Pinned()))
 	}
 	return manifests
 }
@@ -153,9 +165,9 @@ func (d Delivery) waitForRollouts(ctx context.Context) error {
 			rolloutTime.String()); err != nil {
 			return fmt.Errorf("%w\n%s", err, d.diagnosis())
 		}
-		d.say("  %5.1f s  %s is rolled out", time.Since(start).Seconds(), name)
+		d.printLine("  %5.1f s  %s is rolled out", time.Since(start).Seconds(), name)
 	}
-	d.say("virtflow is deployed in the namespace %s.", Namespace)
+	d.printLine("virtflow is deployed in the namespace %s.", Namespace)
 	return nil
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/parts"
 )
 
-// fromSource builds a project's programs and their images, which deploy/images knows as a group, and gives these to the
-// nodes.
+// fromSource builds a project's programs and their images, which deploy/images knows as a group, and imports them on
+// the nodes.
 func (d Delivery) fromSource(
 	ctx context.Context, part parts.Part, group string,
 ) (programs string, images []Image, err error) {
@@ -25,7 +25,7 @@ func (d Delivery) fromSource(
 	return programs, images, d.distribute(ctx, images)
 }
 
-// manifestOf is what a project's generator writes of its operator.
+// manifestOf returns the manifest of a project's operator, from the project's generator.
 func manifestOf(ctx context.Context, project, generator string, args []string) (string, error) {
 	cmd := exec.CommandContext(ctx, generator, args...)
 	var stderr strings.Builder
@@ -38,14 +38,14 @@ func manifestOf(ctx context.Context, project, generator string, args []string) (
 	return string(out), nil
 }
 
-// installation is a step of installing an operator: what is applied, and the kubectl commands that then wait, or do
-// what else there is to do, in the operator's namespace.
+// installation is a step of installing an operator: the objects to apply, and the kubectl commands that then wait, or
+// do anything else, in the operator's namespace.
 type installation struct {
 	manifest string
 	until    []string
 }
 
-// install takes one step after the other. Each command may take so long.
+// install runs one step after the other. Each command has that time limit.
 func (d Delivery) install(ctx context.Context, namespace string, limit time.Duration, steps []installation) error {
 	for _, step := range steps {
 		if err := d.Cluster.Apply(ctx, []byte(step.manifest)); err != nil {

@@ -86,5 +86,8 @@ func (l Layout) CNIPlugins() string { return l.Path("cni") }
 // Storage is the folder of the CSI driver's volumes and snapshots, which the nodes share.
 func (l Layout) Storage() string { return l.Path("storage") }
 
+// CSIDriver is where nodes find the CSI driver; absent until make storage.
+func (l Layout) CSIDriver() string { return l.Path("bin", "csi-driver") }
+
 // Audit is the apiserver's audit log.
 func (l Layout) Audit() string { return l.Path("audit.log") }

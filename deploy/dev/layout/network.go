@@ -2,8 +2,7 @@ package layout
 
 import "fmt"
 
-// The cluster's networks. They are unusual on purpose, so that they do not
-// collide with the networks of the machine.
+// The cluster's networks. They are unusual on purpose, so that they do not collide with the networks of the machine.
 const (
 	// Bridge joins the nodes and the host.
 	Bridge = "vfnodes"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,11 +18,13 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/supervise"
 )
 
+// CSIDriver is the name of the process that attaches volumes on a node.
+const CSIDriver = "csi-driver"
+
 // vethTime is how long the host's side may take to connect the veth.
 const vethTime = 15 * time.Second
 
-// RunAgent sets the node's network up and keeps containerd, kube-proxy and the
-// kubelet running until ctx is done.
+// RunAgent sets the node's network up and keeps containerd, kube-proxy and the kubelet running until ctx is done.
 func RunAgent(ctx context.Context, c Config, log zerolog.Logger) error {
 	if err := setUpNetwork(ctx, c); err != nil {
 		return err
@@ -92,9 +95,9 @@ func (c Config) processes() []supervise.Spec {
 			Needs: c.importImages,
 		},
 		{
-			Name: "csi-driver",
+			Name: CSIDriver, Needs: c.storageWanted,
 			Args: []string{
-				filepath.Join(c.Programs.Storage, "driver"), "--node", c.Node.Name, "--folder", c.Layout.Storage(),
+				c.Layout.CSIDriver(), "--node", c.Node.Name, "--folder", c.Layout.Storage(),
 				"--socket", "/var/lib/kubelet/plugins/" + layout.StorageDriver + "/csi.sock",
 				"--registry", "/var/lib/kubelet/plugins_registry",
 			},
@@ -109,8 +112,15 @@ func (c Config) processes() []supervise.Spec {
 	}
 }
 
-// importImages waits for containerd and gives it the images that it lacks of
-// those that every node has from the start.
+// storageWanted waits until the cluster is given storage. That starts no node again, and so ends no pod.
+func (c Config) storageWanted(ctx context.Context) error {
+	return poll(ctx, time.Second, func(context.Context) error {
+		_, err := os.Stat(c.Layout.CSIDriver())
+		return err
+	})
+}
+
+// importImages waits for containerd and gives it the images that it lacks of those that every node has from the start.
 func (c Config) importImages(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

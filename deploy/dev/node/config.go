@@ -24,12 +24,10 @@ type Programs struct {
 	Kubernetes string `json:"kubernetes"`
 	// Containerd has containerd, its shim, and ctr.
 	Containerd string `json:"containerd"`
-	// Storage has the CSI driver and its controllers.
-	Storage string `json:"storage"`
 }
 
-// Config is what the inside of a node is told. It is written to a file, because
-// the process inside is started by its name alone.
+// Config has the settings for the inside of a node. It is written to a file, because the process inside is started by
+// its name alone.
 type Config struct {
 	Node     layout.Node   `json:"node"`
 	Peers    []layout.Node `json:"peers"`
@@ -41,8 +39,7 @@ type Config struct {
 	Images map[string]string `json:"images"`
 }
 
-// templates are the files that are written for a node: the name of the template
-// and where in the node's folder it goes.
+// templates are the files that are written for a node: the name of the template and where in the node's folder it goes.
 func templates() map[string]string {
 	return map[string]string{
 		"containerd.toml": "etc/containerd.toml",
@@ -74,8 +71,8 @@ func (c Config) render(name string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Write writes the node's files and returns a fingerprint of them: a node that
-// runs with another one has to be started anew.
+// Write writes the node's files and returns a fingerprint of them: a node that runs with another one must be started
+// again.
 func (c Config) Write() (string, error) {
 	sum := sha256.New()
 	own, err := json.MarshalIndent(c, "", "  ")

@@ -73,7 +73,7 @@ func TestRenderedFilesAreForTheirNode(t *testing.T) {
 	}
 }
 
-func TestWriteTellsWhetherANodeMustStartAnew(t *testing.T) {
+func TestFingerprintChangesWithConfig(t *testing.T) {
 	c := testConfig(t)
 	first, err := c.Write()
 	require.NoError(t, err)
@@ -91,8 +91,9 @@ func TestWriteTellsWhetherANodeMustStartAnew(t *testing.T) {
 	require.NotEqual(t, first, changed)
 }
 
-// Multus is asked before the node's own network, which it has whole, and no more once it is taken away.
-func TestMultusComesBeforeTheNodesOwnNetwork(t *testing.T) {
+// TestMultusComesBeforeNodesOwnNetwork: the configuration of Multus sorts first and contains that of the node's own
+// network; once it is removed, the node no longer uses it.
+func TestMultusComesBeforeNodesOwnNetwork(t *testing.T) {
 	c := testConfig(t)
 	require.ErrorIs(t, WriteMultus(c.Layout, c.Node), os.ErrNotExist, "the node has no network yet")
 	_, err := c.Write()
@@ -119,7 +120,7 @@ func TestMultusComesBeforeTheNodesOwnNetwork(t *testing.T) {
 	require.NoError(t, err)
 	again, err := os.ReadFile(filepath.Join(folder, names[0].Name()))
 	require.NoError(t, err)
-	require.Equal(t, first, again, "it is written anew with the rest")
+	require.Equal(t, first, again, "it is written again with the rest")
 
 	require.NoError(t, RemoveMultus(c.Layout, c.Node))
 	require.NoError(t, RemoveMultus(c.Layout, c.Node), "once more")

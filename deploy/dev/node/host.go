@@ -14,8 +14,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 )
 
-// bridgeMAC is the bridge's own: without one it takes that of a veth, and
-// changes it when that veth goes, which nobody else notices for a while.
+// bridgeMAC is the bridge's own MAC: without one it uses that of a veth, and changes it when that veth is removed,
+// which other hosts do not learn for a while.
 const bridgeMAC = "02:76:66:00:00:01"
 
 // EnsureBridge makes the bridge that joins the nodes, the host's address on it,
@@ -89,8 +89,7 @@ func mountpoints() []string {
 		"/var/log/containers", "/var/log/pods"}
 }
 
-// MakeMountpoints makes the folders that nodes mount over, and notes in a file
-// which of them were missing.
+// MakeMountpoints makes the folders over which nodes mount, and records in a file which of them were missing.
 func MakeMountpoints(note string) error {
 	made := map[string]bool{}
 	if data, err := os.ReadFile(note); err == nil {
@@ -105,7 +104,7 @@ func MakeMountpoints(note string) error {
 			}
 		}
 	}
-	// Noted before they are made: a kill in between must not lose any.
+	// Recorded before they are made: a kill in between must not lose any.
 	if err := os.WriteFile(note, []byte(strings.Join(sortedKeys(made), "\n")+"\n"), 0o644); err != nil {
 		return fmt.Errorf("note the folders made: %w", err)
 	}
@@ -117,8 +116,7 @@ func MakeMountpoints(note string) error {
 	return nil
 }
 
-// RemoveMountpoints removes the folders that MakeMountpoints made, unless
-// somebody put something in them.
+// RemoveMountpoints removes the folders that MakeMountpoints made, unless they have files.
 func RemoveMountpoints(note string) {
 	data, err := os.ReadFile(note)
 	if err != nil {

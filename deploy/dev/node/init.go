@@ -13,9 +13,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/cgroup"
 )
 
-// Init is PID 1 of a node: it gives the node its own view of the file system,
-// starts the agent, and from then on only reaps what ends. It returns when the
-// agent has ended, and with it ends the node.
+// Init is PID 1 of a node: it gives the node its own view of the file system, starts the agent, and from then on only
+// reaps what ends. It returns when the agent has ended, and with it ends the node.
 func Init(c Config, agent []string) error {
 	if os.Getpid() != 1 {
 		return errors.New("this is a node's first process: only the supervisor starts it")
@@ -33,9 +32,8 @@ func Init(c Config, agent []string) error {
 	return runAndReap(agent)
 }
 
-// mountAll makes the mounts of the node. The namespace is the node's own
-// already; mounts within it are shared, so that pods with Bidirectional
-// propagation can hand theirs on.
+// mountAll makes the mounts of the node. The namespace is the node's own already; mounts within it are shared, so that
+// pods with Bidirectional propagation can hand theirs on.
 func mountAll(c Config) error {
 	const private, shared = syscall.MS_REC | syscall.MS_PRIVATE, syscall.MS_REC | syscall.MS_SHARED
 	if err := mount("", "/", "", private, ""); err != nil {
@@ -93,8 +91,7 @@ func setSysctls() {
 	}
 }
 
-// runAndReap starts the agent and reaps every process that is left to PID 1
-// until the agent has ended.
+// runAndReap starts the agent and reaps every process that is left to PID 1 until the agent has ended.
 func runAndReap(agent []string) error {
 	cmd := exec.Command(agent[0], agent[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

@@ -38,7 +38,7 @@ func WriteMultus(l layout.Layout, n layout.Node) error {
 	return pki.WriteFile(l.Dir(n, "cni-net.d", multusFile), data, 0o644)
 }
 
-// renewMultus writes it anew where it is there: the node's own network may have changed.
+// renewMultus writes the file again if it exists: the node's own network may have changed.
 func renewMultus(l layout.Layout, n layout.Node) error {
 	if _, err := os.Stat(l.Dir(n, "cni-net.d", multusFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -46,7 +46,7 @@ func renewMultus(l layout.Layout, n layout.Node) error {
 	return WriteMultus(l, n)
 }
 
-// RemoveMultus takes that back.
+// RemoveMultus removes Multus's configuration.
 func RemoveMultus(l layout.Layout, n layout.Node) error {
 	if err := os.Remove(l.Dir(n, "cni-net.d", multusFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the configuration of Multus: %w", err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,7 +22,7 @@ type Builder struct {
 	Repo string
 	// Cache is the folder that has one folder per finished part.
 	Cache string
-	// Out is where progress is told.
+	// Out receives messages about the progress.
 	Out io.Writer
 }
 
@@ -34,8 +35,52 @@ func (b Builder) Folder(p Part) (string, error) {
 	return filepath.Join(b.Cache, p.Name+"-"+key), nil
 }
 
-// Ensure builds the part unless it is there, and returns its folder. Two runs
-// at the same time build one after the other: two cores are not enough for both.
+// EnsureAll builds the parts that are not there, one after the other, and returns their folders in the same order.
+// While one compiles, the modules of the next are fetched.
+func (b Builder) EnsureAll(ctx context.Context, all []Part) ([]string, error) {
+	missing, _, err := b.Missing(all)
+	if err != nil {
+		return nil, err
+	}
+	next := map[string]Part{}
+	for i := 1; i < len(missing); i++ {
+		next[missing[i-1].Name] = missing[i]
+	}
+	folders := make([]string, len(all))
+	for i, p := range all {
+		fetching, cancel := context.WithCancel(ctx)
+		var fetch sync.WaitGroup
+		if after, ok := next[p.Name]; ok {
+			fetch.Go(func() { b.fetch(fetching, after) })
+		}
+		folders[i], err = b.Ensure(ctx, p)
+		cancel() // what is not fetched by now, the build of the next part fetches
+		fetch.Wait()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return folders, nil
+}
+
+// fetch downloads the modules that the part's build reads. A failure does no harm: the build downloads them again, and
+// reports why it cannot.
+func (b Builder) fetch(ctx context.Context, p Part) {
+	if p.Dir == "" {
+		return // the module of an installed command is fetched by its build
+	}
+	args := []string{"list", "-deps"}
+	if p.Tags != "" {
+		args = append(args, "-tags", p.Tags)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, p.Packages...)...)
+	cmd.Dir = filepath.Join(b.Repo, p.Dir)
+	cmd.Env = p.environment()
+	_ = cmd.Run()
+}
+
+// Ensure builds the part unless it exists, and returns its folder. Two concurrent runs build one after the other: two
+// cores are not enough for both.
 func (b Builder) Ensure(ctx context.Context, p Part) (string, error) {
 	folder, err := b.Folder(p)
 	if err != nil {
@@ -55,8 +100,7 @@ func (b Builder) Ensure(ctx context.Context, p Part) (string, error) {
 	return folder, b.build(ctx, p, folder)
 }
 
-// lock takes the lock of the cache; the kernel drops it when the process ends,
-// however it ends.
+// lock takes the lock of the cache; the kernel drops it when the process ends, however it ends.
 func (b Builder) lock() (func(), error) {
 	if err := os.MkdirAll(b.Cache, 0o755); err != nil {
 		return nil, fmt.Errorf("make the cache folder: %w", err)
@@ -83,8 +127,8 @@ func (b Builder) build(ctx context.Context, p Part, folder string) error {
 		return fmt.Errorf("make the build folder: %w", err)
 	}
 	log := filepath.Join(b.Cache, p.Name+".log")
-	fmt.Fprintf(b.Out, "Building %s. Once per version; about %s on two cores when nothing is compiled yet. Log: %s\n",
-		p.What, p.Cold, log)
+	fmt.Fprintf(b.Out, "Building %s. Once per version; about %s here when nothing is compiled yet. Log: %s\n",
+		p.What, Scale(p.Cold, runtime.NumCPU()), log)
 	start := time.Now()
 
 	cmd := exec.CommandContext(ctx, "go", p.arguments(work)...)
@@ -92,13 +136,7 @@ func (b Builder) build(ctx context.Context, p Part, folder string) error {
 	if p.Dir == "" {
 		cmd.Dir = os.TempDir() // outside any module
 	}
-	cgo := "0"
-	if p.Cgo {
-		cgo = "1"
-	}
-	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOTOOLCHAIN=local", "GOFLAGS=", "GOWORK=off", "GOBIN="+work,
-		// What the environment says of C is not in the key.
-		"CC=gcc", "CGO_CPPFLAGS=", "CGO_CFLAGS=", "CGO_LDFLAGS=")
+	cmd.Env = append(append(p.environment(), "GOBIN="+work), CompilerEnvironment()...)
 	if err := b.runWithProgress(cmd, p, log); err != nil {
 		return err
 	}
@@ -109,14 +147,24 @@ func (b Builder) build(ctx context.Context, p Part, folder string) error {
 	return nil
 }
 
-// runWithProgress runs the build, its words in the log file, and says from time
-// to time how far it is.
+// environment returns the environment of the go command for the part.
+func (p Part) environment() []string {
+	cgo := "0"
+	if p.Cgo {
+		cgo = "1"
+	}
+	return append(os.Environ(), "CGO_ENABLED="+cgo, "GOTOOLCHAIN=local", "GOFLAGS=", "GOWORK=off",
+		// The cache key does not cover the environment's C settings (CC, CGO_*), so they are fixed here.
+		"CC=gcc", "CGO_CPPFLAGS=", "CGO_CFLAGS=", "CGO_LDFLAGS=")
+}
+
+// runWithProgress runs the build, its words in the log file, and says from time to time how far it is.
 func (b Builder) runWithProgress(cmd *exec.Cmd, p Part, log string) error {
 	out, err := os.Create(log)
 	if err != nil {
 		return fmt.Errorf("open the build log: %w", err)
 	}
-	defer out.Close() //nolint:errcheck // only a log
+	defer out.Close()
 	progress := &lineCounter{to: out}
 	cmd.Stdout, cmd.Stderr = progress, progress
 	start := time.Now()
@@ -172,7 +220,7 @@ func tail(path string, n int) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	var lines []string
 	for s := bufio.NewScanner(f); s.Scan(); {
 		lines = append(lines, "  "+s.Text())

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEnsureBuildsOnceEvenWhenAskedTwiceAtTheSameTime(t *testing.T) {
+func TestConcurrentEnsureBuildsOnce(t *testing.T) {
 	repo := module(t, map[string]string{
 		"go.mod":  "module example.org/hello\n\ngo 1.26.0\n",
 		"main.go": "package main\n\nvar word = \"none\"\n\nfunc main() { println(word) }\n",
@@ -38,7 +38,7 @@ func TestEnsureBuildsOnceEvenWhenAskedTwiceAtTheSameTime(t *testing.T) {
 	require.Equal(t, 1, bytes.Count([]byte(out.String()), []byte("Built hello")), out.String())
 }
 
-func TestEnsureTellsWhereABuildFailed(t *testing.T) {
+func TestEnsureNamesFailedBuildsLog(t *testing.T) {
 	repo := module(t, map[string]string{"go.mod": "module example.org/broken\n\ngo 1.26.0\n",
 		"main.go": "package main\n\nfunc main() { nothing() }\n"})
 	cache := t.TempDir()

@@ -11,6 +11,7 @@ const (
 	kubernetesVersion   = "v1.36.3"
 	containerdVersion   = "v2.4.2"
 	golangciLintVersion = "v2.15.0"
+	govulncheckModule   = "golang.org/x/vuln/cmd/govulncheck@v1.9.0"
 	workflowcheckModule = "go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0"
 
 	// CDIVersion is the one whose source is whole on the module proxy; see also deploy/dev/parts/cdi.
@@ -23,8 +24,7 @@ const (
 	protocGenGoGRPCModule = "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.0"
 )
 
-// kubernetesVersionFlags tell the programs their version, and what they call
-// themselves to the apiserver, as Kubernetes's own build does.
+// kubernetesVersionFlags set the programs' version, and their user agents, as Kubernetes's own build does.
 func kubernetesVersionFlags() string {
 	var flags []string
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
@@ -40,15 +40,13 @@ func kubernetesVersionFlags() string {
 type Part struct {
 	// Name is the part's name in the cache and on the command line.
 	Name string
-	// What says in a few words what it is, and why it takes as long as it does.
+	// What is a short description, with the reason for its build time.
 	What string
 	// Cold is how long it takes on two cores with nothing compiled before.
 	Cold time.Duration
-	// Dir is the nested module, relative to the checkout; empty for a command
-	// that is installed from its own module.
+	// Dir is the nested module, relative to the checkout; empty for a command that is installed from its own module.
 	Dir string
-	// Packages are the commands to build: import paths, or paths relative to
-	// Dir; with a version when Dir is empty.
+	// Packages are the commands to build: import paths, or paths relative to Dir; with a version when Dir is empty.
 	Packages []string
 	// Output is the name of the program, where the package does not say it.
 	Output string
@@ -56,7 +54,7 @@ type Part struct {
 	Tags string
 	// LDFlags are added to those that leave out debugging information.
 	LDFlags string
-	// Cgo is whether C code may be compiled in.
+	// Cgo permits the compilation of C code.
 	Cgo bool
 }
 
@@ -139,7 +137,7 @@ func KubeVirt() Part {
 	}
 }
 
-// kubeVirtVersionFlags tell KubeVirt's programs their version.
+// kubeVirtVersionFlags set the version of KubeVirt's programs.
 func kubeVirtVersionFlags() string {
 	const version = "kubevirt.io/client-go/version"
 	return "-X " + version + ".gitVersion=" + KubeVirtVersion + " -X " + version + ".gitTreeState=clean"
@@ -206,6 +204,14 @@ func Workflowcheck() Part {
 	}
 }
 
+// Govulncheck finds known vulnerabilities in what programs call.
+func Govulncheck() Part {
+	return Part{
+		Name: "govulncheck", What: "govulncheck from source",
+		Cold: 20 * time.Second, Packages: []string{govulncheckModule},
+	}
+}
+
 // ProtocGenGo writes the messages of the launcher's service.
 func ProtocGenGo() Part {
 	return Part{
@@ -225,7 +231,7 @@ func ProtocGenGoGRPC() Part {
 // All is every part.
 func All() []Part {
 	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), CDI(), KubeVirt(), Temporal(), Tctl(), TemporalCLI(),
-		Virtctl(), GolangciLint(), Workflowcheck(), ProtocGenGo(), ProtocGenGoGRPC()}
+		Virtctl(), GolangciLint(), Workflowcheck(), Govulncheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 
 // Named finds a part.

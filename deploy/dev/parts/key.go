@@ -56,7 +56,7 @@ func hashModule(h io.Writer, dir string) error {
 	return nil
 }
 
-// arguments are those of the go command that builds the part into the folder out.
+// arguments returns the arguments of the go command that builds the part into the folder out.
 func (p Part) arguments(out string) []string {
 	args := []string{"build", "-o", out + "/" + p.Output}
 	if p.Dir == "" {

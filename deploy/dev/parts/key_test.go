@@ -64,7 +64,7 @@ func TestKeyFollowsContent(t *testing.T) {
 	}
 }
 
-func TestKeyNeedsTheModule(t *testing.T) {
+func TestKeyNeedsModule(t *testing.T) {
 	_, err := Part{Name: "x", Dir: "absent", Packages: []string{"."}}.Key(t.TempDir())
 	require.ErrorContains(t, err, "x")
 }

@@ -17,13 +17,13 @@ import (
 const (
 	// owner is the user that Debian's package makes. PostgreSQL refuses to run as root.
 	owner = "postgres"
-	// role is who Temporal is in the database; it may make databases.
+	// role is Temporal's role in the database; it may make databases.
 	role = "temporal"
 )
 
 // Server is the server of one folder.
 type Server struct {
-	// Dir has its data and its socket, and is nobody else's but root's.
+	// Dir has its data and its socket; only root and its user can read it.
 	Dir string
 	// Installed has one folder for each installed version of PostgreSQL; empty for Debian's.
 	Installed string
@@ -34,7 +34,7 @@ func (s Server) Socket() string { return filepath.Join(s.Dir, "socket") }
 
 func (s Server) data() string { return filepath.Join(s.Dir, "data") }
 
-// Exists says whether there is data.
+// Exists reports whether there is data.
 func (s Server) Exists() bool {
 	_, err := os.Stat(s.data())
 	return err == nil
@@ -60,8 +60,7 @@ func (s Server) asOwner(args ...string) []string {
 	return append([]string{"setpriv", "--reuid", owner, "--regid", owner, "--clear-groups"}, args...)
 }
 
-// Prepare makes the folder and an empty database, unless they are there. The
-// data appears complete or not at all.
+// Prepare makes the folder and an empty database, unless they are there. The data appears complete or not at all.
 func (s Server) Prepare(ctx context.Context) error {
 	for _, dir := range []string{s.Dir, s.Socket()} {
 		if err := s.makeOwn(dir); err != nil {
@@ -126,7 +125,7 @@ func (s Server) makeOwn(dir string) error {
 	return nil
 }
 
-// Ready says whether the server takes connections.
+// Ready returns an error until the server accepts connections.
 func (s Server) Ready(ctx context.Context) error {
 	program, err := s.program("pg_isready")
 	if err != nil {
@@ -165,7 +164,7 @@ func (s Server) program(name string) (string, error) {
 	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }), nil
 }
 
-// version is that of .../VERSION/bin/PROGRAM.
+// version returns VERSION of .../VERSION/bin/PROGRAM.
 func version(program string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(program))))
 	return n

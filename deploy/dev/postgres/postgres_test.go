@@ -74,10 +74,11 @@ func TestServer(t *testing.T) {
 	out, err := psql("-U", role, "-c", "create table kept (n int); insert into kept values (42)")
 	require.NoError(t, err, out)
 	out, err = psql("-U", owner, "-c", "select 1")
-	require.Error(t, err, "nobody else is let in: %s", out)
+	require.Error(t, err, "other users are refused: %s", out)
 	if os.Geteuid() == 0 {
-		nobody, err := exec.Command("setpriv", "--reuid", "nobody", "--clear-groups", "ls", s.Socket()).CombinedOutput()
-		require.Error(t, err, "%s", nobody)
+		ls := exec.Command("setpriv", "--reuid", "nobody", "--clear-groups", "ls", s.Socket())
+		listing, err := ls.CombinedOutput()
+		require.Error(t, err, "%s", listing)
 	}
 
 	// A crash, and a start that finds the data.
@@ -89,7 +90,7 @@ func TestServer(t *testing.T) {
 	require.Equal(t, "42\n", out)
 }
 
-func TestTheVersionThatMadeTheDataServesIt(t *testing.T) {
+func TestVersionThatMadeDataServesIt(t *testing.T) {
 	dir := t.TempDir()
 	s := Server{Dir: filepath.Join(dir, "state"), Installed: filepath.Join(dir, "lib")}
 	_, err := s.program("postgres")

@@ -1,3 +1,2 @@
-// Package readiness asks the apiserver whether it is ready, from the host or
-// from a node, without a kubeconfig's machinery.
+// Package readiness checks whether the apiserver is ready, from the host or from a node, without a kubeconfig.
 package readiness

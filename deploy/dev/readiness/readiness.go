@@ -13,8 +13,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/dev/layout"
 )
 
-// startTime is how long something may take to be ready before whoever waits
-// for it says so, and waits again.
+// startTime is the time after which a wait reports that it is still waiting, and continues.
 const startTime = time.Minute
 
 // Wait waits until the apiserver is ready.
@@ -41,8 +40,8 @@ func Poll(ctx context.Context, what string, ready func(context.Context) error) e
 	}
 }
 
-// APIServer asks the apiserver once whether it is ready. That includes its
-// built-in roles, without which nobody else may do anything. Anybody may ask.
+// APIServer checks once whether the apiserver is ready. That includes its built-in roles, without which only
+// administrators may do anything. The check needs no credentials.
 func APIServer(ctx context.Context, l layout.Layout) error {
 	ca, err := os.ReadFile(l.PKI("kubernetes", "ca.crt"))
 	if err != nil {

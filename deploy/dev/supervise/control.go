@@ -13,17 +13,16 @@ import (
 	"time"
 )
 
-// Report is what a supervisor says about itself.
+// Report is the status of a supervisor.
 type Report struct {
 	Version string `json:"version"`
 	PID     int    `json:"pid"`
-	// Finishing is set once it was told to finish: it will not start anything any more.
+	// Finishing is set once it was asked to finish: it then starts nothing any more.
 	Finishing bool     `json:"finishing"`
 	Processes []Status `json:"processes"`
 }
 
-// Serve answers at a Unix socket until ctx is done. Only the socket's owner can
-// connect.
+// Serve answers at a Unix socket until ctx is done. Only the socket's owner can connect.
 func (s *Supervisor) Serve(ctx context.Context, socket string) error {
 	_ = os.Remove(socket) // of a supervisor that was killed
 	listener, err := net.Listen("unix", socket)
@@ -89,13 +88,13 @@ func (p *process) restart() {
 	if h != nil {
 		p.end(h)
 	}
-	p.hurry()
+	p.skipBackoff()
 }
 
-// Client talks to a supervisor.
+// Client sends requests to a supervisor.
 type Client struct{ http *http.Client }
 
-// NewClient makes a client of the supervisor at a socket. It connects when asked something.
+// NewClient returns a client of the supervisor at a socket. It connects at each request.
 func NewClient(socket string) *Client {
 	return &Client{&http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -105,7 +104,7 @@ func NewClient(socket string) *Client {
 	}}}
 }
 
-// Report asks how everything is.
+// Report returns the status of the supervisor and its processes.
 func (c *Client) Report(ctx context.Context) (Report, error) {
 	var r Report
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -114,7 +113,7 @@ func (c *Client) Report(ctx context.Context) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close()
 	return r, json.NewDecoder(resp.Body).Decode(&r)
 }
 

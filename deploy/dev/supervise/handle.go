@@ -11,10 +11,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 )
 
-// handle is one running process, a child or one taken over.
+// handle is one running process, a child or an adopted one.
 type handle struct {
 	pid   int
 	since time.Time
@@ -23,10 +24,10 @@ type handle struct {
 	end   string        // how; read only after done
 }
 
-// record is what a later supervisor needs to know the process again.
+// record identifies the process for a later supervisor.
 type record struct {
 	PID   int    `json:"pid"`
-	Start string `json:"start"` // in clock ticks since boot: a PID alone may be used anew
+	Start string `json:"start"` // in clock ticks since boot: a PID alone may be used again
 	Hash  string `json:"hash"`
 	Boot  string `json:"boot"`
 	// Since is when it was started.
@@ -39,7 +40,7 @@ func start(s Spec, log string) (*handle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", s.Name, err)
 	}
-	defer out.Close() //nolint:errcheck // the process has its own descriptor
+	defer out.Close()
 	h := &handle{since: time.Now(), fd: -1, done: make(chan struct{})}
 	cmd := exec.Command(s.Args[0], s.Args[1:]...)
 	cmd.Env = append(os.Environ(), s.Env...)
@@ -111,10 +112,7 @@ func (h *handle) save(path, hash string) error {
 	if err != nil {
 		return fmt.Errorf("record the process: %w", err)
 	}
-	if err := os.WriteFile(path+".partial", data, 0o644); err != nil {
-		return fmt.Errorf("record the process: %w", err)
-	}
-	if err := os.Rename(path+".partial", path); err != nil {
+	if err := renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Dir(path))); err != nil {
 		return fmt.Errorf("record the process: %w", err)
 	}
 	return nil
@@ -129,8 +127,7 @@ func readRecord(path string) (record, error) {
 	return r, json.Unmarshal(data, &r)
 }
 
-// startTime is field 22 of /proc/PID/stat. A process that has ended and only
-// waits to be reaped counts as gone.
+// startTime is field 22 of /proc/PID/stat. A process that has ended and only waits to be reaped counts as gone.
 func startTime(pid int) (string, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -149,7 +146,7 @@ func bootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// Alive says whether a process exists and has not ended.
+// Alive reports whether a process exists and has not ended.
 func Alive(pid int) bool {
 	_, err := startTime(pid)
 	return err == nil

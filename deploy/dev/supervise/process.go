@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Restarts: the first is nearly at once, so that a test that kills something
-// waits for the component and not for us; what keeps failing slows down.
+// Restarts: the first is nearly immediate, so that a test that kills something waits for the component and not for the
+// supervisor; a process that keeps failing is restarted more slowly.
 const (
 	backoffMin = 200 * time.Millisecond
 	// settled is how long a process runs until its next end counts as a first one.
@@ -32,7 +32,7 @@ type process struct {
 	spec   Spec
 	log    zerolog.Logger
 	file   string // of its output
-	record string // of who it is; empty: nobody could take it over
+	record string // identifies it; empty: no later supervisor can adopt it
 	wake   chan struct{}
 
 	mu     sync.Mutex
@@ -54,8 +54,7 @@ func newProcess(s Spec, o Options) *process {
 	return p
 }
 
-// keep keeps the process running until ctx is done. It then leaves it running:
-// ending it is stop's business.
+// keep keeps the process running until ctx is done. It then leaves it running: stop ends it.
 func (p *process) keep(ctx context.Context) {
 	h := p.takeOver(ctx)
 	for delays := restarts(); ctx.Err() == nil; {
@@ -69,13 +68,13 @@ func (p *process) keep(ctx context.Context) {
 				return
 			case <-h.done:
 			}
-			p.log.Warn().Str("end", h.end).Msg("process ended")
+			p.log.Warn().Str("end", h.end).Msg("observed end of process")
 			p.set(Backoff, nil, h.end)
 			if time.Since(h.since) > settled {
 				delays = restarts()
 			}
 		} else if err != nil && ctx.Err() == nil {
-			p.log.Warn().Err(err).Msg("process does not start")
+			p.log.Warn().Err(err).Msg("failed to start process")
 			p.set(Backoff, nil, err.Error())
 		}
 		h = nil
@@ -118,19 +117,18 @@ func (p *process) resume() {
 	p.mu.Lock()
 	p.halted = false
 	p.mu.Unlock()
-	p.hurry()
+	p.skipBackoff()
 }
 
-// hurry has keep go on at once.
-func (p *process) hurry() {
+// skipBackoff makes keep start the process again at once.
+func (p *process) skipBackoff() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// takeOver finds the process that an earlier supervisor left. One that was
-// started otherwise than it would be now is ended.
+// takeOver finds the process that an earlier supervisor left. It ends one whose specification has changed.
 func (p *process) takeOver(ctx context.Context) *handle {
 	if p.record == "" {
 		return nil
@@ -138,7 +136,7 @@ func (p *process) takeOver(ctx context.Context) *handle {
 	r, err := readRecord(p.record)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			p.log.Warn().Err(err).Msg("record unreadable")
+			p.log.Warn().Err(err).Msg("failed to read record of process")
 		}
 		return nil
 	}
@@ -147,18 +145,18 @@ func (p *process) takeOver(ctx context.Context) *handle {
 		return nil
 	}
 	if r.Hash != p.spec.hash() {
-		p.log.Info().Int("pid", r.PID).Msg("replacing a process that was started otherwise")
+		p.log.Info().Int("pid", r.PID).Msg("replacing process whose specification has changed")
 		p.end(h)
 		return nil
 	}
 	if p.spec.Started != nil {
 		if err := p.spec.Started(ctx, h.pid, true); err != nil {
-			p.log.Warn().Err(err).Msg("replacing a process that cannot be taken over")
+			p.log.Warn().Err(err).Msg("replacing process that cannot be adopted")
 			p.end(h)
 			return nil
 		}
 	}
-	p.log.Info().Int("pid", r.PID).Msg("took over")
+	p.log.Info().Int("pid", r.PID).Msg("adopted process of an earlier supervisor")
 	p.set(Running, h, "")
 	return h
 }
@@ -177,7 +175,7 @@ func (p *process) start(ctx context.Context) (*handle, error) {
 	}
 	if p.record != "" {
 		if err := h.save(p.record, p.spec.hash()); err != nil {
-			p.log.Warn().Err(err).Msg("a later supervisor could not take this process over")
+			p.log.Warn().Err(err).Msg("failed to record process for a later supervisor")
 		}
 	}
 	if p.spec.Started != nil {
@@ -219,7 +217,7 @@ func (p *process) stop() {
 	p.set(Stopped, nil, "")
 }
 
-// signal sends the running process a signal, and has it started again at once.
+// signal sends the running process a signal, and reports whether it was sent; the process is then restarted at once.
 func (p *process) signal(s syscall.Signal) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +243,7 @@ func (p *process) set(state State, h *handle, end string) {
 	}
 }
 
-func (p *process) now() Status {
+func (p *process) currentStatus() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status

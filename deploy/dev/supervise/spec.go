@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Spec says what a process is and how it is kept.
+// Spec describes a process and how it is kept running.
 type Spec struct {
 	// Name is unique in its supervisor, and names the log file.
 	Name string
@@ -16,8 +16,7 @@ type Spec struct {
 	Args []string
 	// Env is added to the supervisor's environment.
 	Env []string
-	// Fingerprint stands for what the process reads when it starts; a running
-	// process with another one is replaced.
+	// Fingerprint stands for what the process reads when it starts; a running process with another one is replaced.
 	Fingerprint string
 	// Isolated gives the process new network, mount, PID and UTS namespaces.
 	Isolated bool
@@ -38,7 +37,7 @@ func (s Spec) hash() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// State is what a process is doing.
+// State is the state of a process.
 type State string
 
 // The states of a process.
@@ -49,7 +48,7 @@ const (
 	Stopped State = "stopped"
 )
 
-// Status is how a process is now.
+// Status is the current status of a process.
 type Status struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
@@ -59,7 +58,7 @@ type Status struct {
 	Since time.Time `json:"since"`
 	// Restarts counts from the supervisor's start.
 	Restarts int `json:"restarts"`
-	// LastEnd says how it ended the last time, or why it does not start.
+	// LastEnd describes its last end, or why it does not start.
 	LastEnd string `json:"lastEnd,omitempty"`
 	Log     string `json:"log"`
 }

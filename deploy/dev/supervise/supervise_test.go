@@ -68,7 +68,7 @@ func (r running) eventually(t *testing.T, name string, wanted func(Status) bool)
 
 func isRunning(s Status) bool { return s.State == Running }
 
-func TestWhatIsKilledIsStartedAgain(t *testing.T) {
+func TestRestartsKilledProcess(t *testing.T) {
 	r := run(t, t.TempDir(), sleeper("a"), sleeper("b"))
 	first, other := r.eventually(t, "a", isRunning), r.eventually(t, "b", isRunning)
 	require.NoError(t, r.client.Kill(t.Context(), "a"))
@@ -82,7 +82,7 @@ func TestWhatIsKilledIsStartedAgain(t *testing.T) {
 	require.ErrorContains(t, r.client.Kill(t.Context(), "c"), "no such process")
 }
 
-func TestWhatIsStoppedStaysSoUntilItIsStarted(t *testing.T) {
+func TestStoppedProcessStaysStopped(t *testing.T) {
 	r := run(t, t.TempDir(), sleeper("a"))
 	first := r.eventually(t, "a", isRunning)
 	require.NoError(t, r.client.Stop(t.Context(), "a"))
@@ -107,7 +107,7 @@ func TestFinishEndsEverything(t *testing.T) {
 	require.False(t, Alive(s.PID))
 }
 
-func TestTheNextSupervisorTakesOver(t *testing.T) {
+func TestNextSupervisorTakesOver(t *testing.T) {
 	dir := t.TempDir()
 	changed, gone := sleeper("changed"), sleeper("gone")
 	first := run(t, dir, sleeper("same"), changed, gone)
@@ -137,7 +137,7 @@ func TestTheNextSupervisorTakesOver(t *testing.T) {
 	second.eventually(t, "same", func(s Status) bool { return isRunning(s) && s.PID != pids["same"] })
 }
 
-func TestARecordOfAnotherProcessIsNotTrusted(t *testing.T) {
+func TestIgnoresRecordOfAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	h, err := start(sleeper("x"), filepath.Join(dir, "x.log"))
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestARecordOfAnotherProcessIsNotTrusted(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestWhatDoesNotStartSaysWhy(t *testing.T) {
+func TestReportsWhyProcessDoesNotStart(t *testing.T) {
 	ready := make(chan struct{})
 	waits := sleeper("waits")
 	waits.Needs = func(ctx context.Context) error {
@@ -178,7 +178,7 @@ func TestNewRefusesEqualNames(t *testing.T) {
 	require.ErrorContains(t, err, `"a"`)
 }
 
-func TestRotateKeepsTheEndOfALargeLog(t *testing.T) {
+func TestRotateKeepsEndOfLargeLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.log")
 	require.NoError(t, os.WriteFile(path, []byte("short"), 0o644))
 	rotate(path)

@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options say where a supervisor keeps its files.
+// Options has the paths of a supervisor's files.
 type Options struct {
 	// Log is the supervisor's own log.
 	Log zerolog.Logger
@@ -21,8 +21,7 @@ type Options struct {
 	// Records is the folder with a file per running process, by which a later
 	// supervisor takes them over. Empty: the processes end with this one.
 	Records string
-	// Version is told to whoever asks, to see whether this supervisor is the
-	// one that is wanted.
+	// Version is part of the status, by which a caller sees whether this is the supervisor that it needs.
 	Version string
 }
 
@@ -34,7 +33,7 @@ type Supervisor struct {
 	finishing atomic.Bool
 }
 
-// New makes a supervisor; Run starts it.
+// New returns a supervisor; Run starts it.
 func New(o Options, specs []Spec) (*Supervisor, error) {
 	s := &Supervisor{options: o, finish: make(chan bool, 1)}
 	seen := map[string]bool{}
@@ -48,8 +47,7 @@ func New(o Options, specs []Spec) (*Supervisor, error) {
 	return s, nil
 }
 
-// Run keeps the processes running until ctx is done or Finish is called. When
-// ctx ends it ends them.
+// Run keeps the processes running until ctx is done or Finish is called. When ctx ends it ends them.
 func (s *Supervisor) Run(ctx context.Context) {
 	keeping, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -75,8 +73,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 	s.options.Log.Info().Msg("stopped")
 }
 
-// Finish makes Run return: with end, after every process has ended; without,
-// at once, and they go on.
+// Finish makes Run return: with end, after every process has ended; without, at once, and the processes continue.
 func (s *Supervisor) Finish(end bool) {
 	s.finishing.Store(true)
 	select {
@@ -110,11 +107,11 @@ func (s *Supervisor) watchLogs(ctx context.Context) {
 	}
 }
 
-// Statuses are the processes' states now.
+// Statuses returns the processes' current statuses.
 func (s *Supervisor) Statuses() []Status {
 	all := make([]Status, len(s.processes))
 	for i, p := range s.processes {
-		all[i] = p.now()
+		all[i] = p.currentStatus()
 	}
 	return all
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKeyTellsPartsApart(t *testing.T) {
+func TestKeyDistinguishesParts(t *testing.T) {
 	require.Len(t, Key("a"), 12)
 	require.Equal(t, Key("a", "b"), Key("a", "b"))
 	require.NotEqual(t, Key("a", "b"), Key("ab"))

@@ -14,13 +14,13 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
 
-// defaultPath is where Debian's dynamic linker looks without a cache, in this order.
+// defaultPath is the search path of Debian's dynamic linker without a cache, in this order.
 var defaultPath = []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"}
 
 // Root is a directory with unpacked packages. Its /lib may or may not be merged into /usr.
 type Root string
 
-// Merged is a path's path in an image whose /bin, /sbin, /lib and /lib64 are links into /usr.
+// Merged returns a path's path in an image whose /bin, /sbin, /lib and /lib64 are links into /usr.
 func Merged(name string) string {
 	for _, dir := range []string{"/bin/", "/sbin/", "/lib/", "/lib64/"} {
 		if strings.HasPrefix(name, dir) {
@@ -30,7 +30,7 @@ func Merged(name string) string {
 	return name
 }
 
-// Source finds a path's bytes beneath the root. Links are followed inside the root, never to the host.
+// Source returns the path of a file's content beneath the root. It follows links inside the root, never to the host.
 func (r Root) Source(name string) (string, error) { return r.source(name, 0) }
 
 func (r Root) source(name string, depth int) (string, error) {
@@ -68,7 +68,7 @@ func (r Root) source(name string, depth int) (string, error) {
 	return "", fmt.Errorf("%s: %w beneath %s", name, fs.ErrNotExist, r)
 }
 
-// Add puts the seeds and everything that they are linked with into the tree, at their merged paths.
+// Add adds the seeds and everything with which they are linked to the tree, at their merged paths.
 func (r Root) Add(t *tree.Tree, seeds ...string) error {
 	queue := slices.Clone(seeds)
 	for len(queue) > 0 {

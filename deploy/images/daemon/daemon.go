@@ -19,9 +19,9 @@ import (
 const (
 	// User is the user and group of a launcher pod: Debian's and KubeVirt's number for QEMU.
 	User = 107
-	// Private is where the daemon keeps everything, seen from inside.
+	// Private is the directory of the daemon's files, seen from inside.
 	Private = "/run/virtflow/private"
-	// readyWait is how long the daemon may take to listen; on a loaded machine it needs seconds.
+	// readyWait is the time that the daemon has until it listens; on a loaded machine it needs seconds.
 	readyWait = 60 * time.Second
 )
 
@@ -150,7 +150,7 @@ func (d *Daemon) Virsh(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Said is the end of what the daemon printed and logged, for error messages.
+// Said returns the end of the daemon's output and log, for error messages.
 func (d *Daemon) Said() string {
 	logged, _ := os.ReadFile(filepath.Join(d.Dir, "libvirtd.log"))
 	text := strings.TrimSpace(d.said.String() + string(logged))
@@ -160,5 +160,5 @@ func (d *Daemon) Said() string {
 // Stop ends the daemon and every process in its sandbox.
 func (d *Daemon) Stop() {
 	_ = d.cmd.Process.Kill() // it may have ended by itself
-	<-d.ended                //nolint:errcheck // it was told to end
+	<-d.ended                //nolint:errcheck // it was sent a signal
 }

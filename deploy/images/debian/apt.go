@@ -1,13 +1,16 @@
 package debian
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +25,8 @@ const lockWait = "DPkg::Lock::Timeout=300"
 
 // Package is one package file of the archive.
 type Package struct {
-	File string // libc6_2.36-9+deb12u10_amd64.deb, the epoch's colon as %3a: the way apt names it on disk
+	File    string // libc6_2.36-9+deb12u10_amd64.deb, the epoch's colon as %3a: the way apt names it on disk
+	Release string // Debian's release that it was resolved in ("trixie")
 }
 
 // Name is the package's name.
@@ -42,6 +46,11 @@ func (p Package) Version() string {
 		return parts[1]
 	}
 	return version
+}
+
+// Architecture is the package's architecture: amd64, or all.
+func (p Package) Architecture() string {
+	return strings.TrimSuffix(p.File[strings.LastIndex(p.File, "_")+1:], ".deb")
 }
 
 // Archive resolves and fetches packages; the files are kept in the cache. Safe for concurrent use.
@@ -87,7 +96,7 @@ func (a *Archive) EnsureInstalled(ctx context.Context, names ...string) error {
 	})
 }
 
-// Sources is the file that lists the release's sources, for a program that installs from them.
+// Sources returns the file that lists the release's sources, for a program that installs from them.
 func (a *Archive) Sources(ctx context.Context) (string, error) {
 	r := a.lists.release
 	if r == nil {
@@ -99,7 +108,7 @@ func (a *Archive) Sources(ctx context.Context) (string, error) {
 	return r.sourcesList(), nil
 }
 
-// Resolve lists the named packages and all that they depend on, as on an empty machine, sorted.
+// Resolve returns the named packages with all their dependencies, as on an empty machine, sorted.
 func (a *Archive) Resolve(ctx context.Context, names ...string) ([]Package, error) {
 	private, err := os.MkdirTemp("", "virtflow-apt-")
 	if err != nil {
@@ -132,7 +141,22 @@ func (a *Archive) Resolve(ctx context.Context, names ...string) ([]Package, erro
 		return nil, fmt.Errorf("resolve packages %s: apt-get lists none; do its sources name a Debian release?",
 			strings.Join(names, " "))
 	}
+	release, err := a.codename()
+	if err != nil {
+		return nil, fmt.Errorf("resolve packages: %w", err)
+	}
+	for i := range packages {
+		packages[i].Release = release
+	}
 	return packages, nil
+}
+
+// codename returns the codename of the archive's release.
+func (a *Archive) codename() (string, error) {
+	if r := a.lists.release; r != nil {
+		return r.name, nil
+	}
+	return machineCodename()
 }
 
 // parseURIs reads the lines 'http://…' FILE SIZE HASH of apt-get --print-uris.
@@ -149,7 +173,7 @@ func parseURIs(out string) []Package {
 	return packages
 }
 
-// List is the packages' files, one a line: what a build of them depends on.
+// List returns the packages' files, one a line: the inputs of a build that uses them.
 func List(packages []Package) string {
 	var b strings.Builder
 	for _, p := range packages {
@@ -158,7 +182,7 @@ func List(packages []Package) string {
 	return b.String()
 }
 
-// Fetch downloads what is not in the cache yet. With ErrOutdated, the packages have to be resolved again.
+// Fetch downloads what is not in the cache yet. After ErrOutdated, the packages must be resolved again.
 func (a *Archive) Fetch(ctx context.Context, packages []Package) error {
 	var wanted []string
 	for _, p := range packages {
@@ -177,7 +201,7 @@ func (a *Archive) Fetch(ctx context.Context, packages []Package) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	a.log.Info().AnErr("first try", err).Msg("refreshing apt's package lists")
+	a.log.Warn().Err(err).Msg("failed to download Debian packages; refreshing apt's package lists")
 	a.lists.Refresh(ctx)
 	return fmt.Errorf("%w: %w", ErrOutdated, err)
 }
@@ -213,6 +237,36 @@ func (a *Archive) Extract(ctx context.Context, packages []Package, dir string) e
 		}
 	}
 	return nil
+}
+
+// Owners returns the package of each path ("/usr/bin/qemu-img") that the packages unpack. They must have been fetched.
+func (a *Archive) Owners(packages []Package) (map[string]Package, error) {
+	owners := map[string]Package{}
+	for _, p := range packages {
+		if err := a.paths(p, func(path string) { owners[path] = p }); err != nil {
+			return nil, fmt.Errorf("list the files of %s: %w", p.File, err)
+		}
+	}
+	return owners, nil
+}
+
+func (a *Archive) paths(p Package, each func(string)) error {
+	files, err := exec.Command("dpkg-deb", "--fsys-tarfile", a.file(p)).Output()
+	if err != nil {
+		return err
+	}
+	for in := tar.NewReader(bytes.NewReader(files)); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if header.Typeflag != tar.TypeDir {
+			each(path.Clean("/" + header.Name))
+		}
+	}
 }
 
 // Unpacked is the folder with the files of one package, without those that it depends on: for a program whose package

@@ -13,11 +13,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// maxAge is how old package lists may be. A mirror keeps superseded packages for about that long.
+// maxAge is the oldest age of package lists that are used. A mirror keeps superseded packages for about that long.
 const maxAge = 24 * time.Hour
 
-// ErrOutdated says that the mirror no longer has the packages that were resolved. The lists are fresh by then:
-// resolving them again leads to others. See Again.
+// ErrOutdated means that the mirror no longer has the packages that were resolved. The lists have been refreshed:
+// resolving again returns others. See Again.
 var ErrOutdated = errors.New("the package lists were outdated")
 
 // Again calls do, and once more when it fails with ErrOutdated: do resolves the packages that it fetches.
@@ -29,7 +29,7 @@ func Again(do func() error) error {
 	return err
 }
 
-// Lists are the package lists of the machine or of a release. It is safe for concurrent use.
+// Lists has the package lists of the machine or of a release. It is safe for concurrent use.
 type Lists struct {
 	log     zerolog.Logger
 	release *release // nil: the machine's own
@@ -45,8 +45,8 @@ func (l *Lists) apt(ctx context.Context, dir, name string, args ...string) ([]by
 	return run(ctx, dir, name, append(l.release.options(), args...)...)
 }
 
-// Use does something with package lists that are not stale. When it fails, the mirror may have changed since: it is
-// done once more with fresh lists.
+// Use calls a function that needs package lists which are not stale. If it fails, the mirror may have changed since:
+// Use then refreshes the lists and calls it once more.
 func (l *Lists) Use(ctx context.Context, do func() error) error {
 	if err := l.release.prepare(ctx); err != nil {
 		return err
@@ -56,13 +56,13 @@ func (l *Lists) Use(ctx context.Context, do func() error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	l.log.Info().AnErr("first try", err).Msg("refreshing apt's package lists")
+	l.log.Warn().Err(err).Msg("failed with apt's package lists, refreshing them")
 	l.Refresh(ctx)
 	return do()
 }
 
-// Refresh brings the package lists up to date. It only warns when that fails: other sources of the machine may be out
-// of reach, and old lists are better than none.
+// Refresh updates the package lists. It only warns when that fails: other sources of the machine may be unreachable,
+// and old lists are better than none.
 func (l *Lists) Refresh(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *Lists) refreshStale(ctx context.Context) {
 	defer l.mu.Unlock()
 	dir, err := l.folder(ctx)
 	if err != nil {
-		l.log.Warn().Err(err).Msg("the age of apt's package lists is unknown")
+		l.log.Warn().Err(err).Msg("failed to determine age of apt's package lists")
 		return
 	}
 	if why := stale(dir, time.Now()); why != "" && !l.tried {
@@ -88,7 +88,7 @@ func (l *Lists) refresh(ctx context.Context) {
 	// A source that fails otherwise counts as a warning, and the lists as refreshed.
 	if _, err := l.apt(ctx, "", "apt-get", "update", "-q", "-o", lockWait, "-o",
 		"APT::Update::Error-Mode=any"); err != nil {
-		l.log.Warn().Err(err).Msg("apt-get update failed, at least in part")
+		l.log.Warn().Err(err).Msg("failed to update all of apt's package lists")
 		return
 	}
 	// apt leaves the folder as it is where no list has changed.
@@ -97,7 +97,7 @@ func (l *Lists) refresh(ctx context.Context) {
 	}
 }
 
-// stale is why the lists in a folder have to be refreshed; "" when they need not be.
+// stale returns why the lists in a folder must be refreshed; "" if they need not be.
 func stale(dir string, now time.Time) string {
 	lists, err := filepath.Glob(filepath.Join(dir, "*_Packages*"))
 	if err != nil || len(lists) == 0 {
@@ -113,7 +113,7 @@ func stale(dir string, now time.Time) string {
 	return ""
 }
 
-// folder is where apt keeps the package lists.
+// folder returns the folder of apt's package lists.
 func (l *Lists) folder(ctx context.Context) (string, error) {
 	out, err := l.apt(ctx, "", "apt-config", "shell", "LISTS", "Dir::State::lists/d")
 	if err != nil {

@@ -71,7 +71,7 @@ func (m *mirror) publish(version string) {
 		require.NoError(m.t, os.Remove(file))
 	}
 	control := "Package: virtflow-test\nVersion: " + version +
-		"\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: a test\n"
+		"\nArchitecture: all\nMaintainer: maintainer <maintainer@example.com>\nDescription: a test\n"
 	tree := m.t.TempDir()
 	require.NoError(m.t, os.MkdirAll(filepath.Join(tree, "DEBIAN"), 0o755))
 	require.NoError(m.t, os.WriteFile(filepath.Join(tree, "DEBIAN", "control"), []byte(control), 0o644))
@@ -84,7 +84,7 @@ func (m *mirror) publish(version string) {
 	index := fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, file, len(data), sha256.Sum256(data))
 	list := filepath.Join(m.dir, "Packages")
 	require.NoError(m.t, os.WriteFile(list, []byte(index), 0o644))
-	// HTTP tells times apart by seconds only.
+	// HTTP times have a resolution of seconds.
 	m.published++
 	when := time.Now().Add(time.Duration(m.published-60) * time.Minute)
 	require.NoError(m.t, os.Chtimes(list, when, when))
@@ -126,15 +126,15 @@ func (m *mirror) build(a *Archive, between func()) string {
 	return version
 }
 
-func TestMissingListsAreFetchedFirst(t *testing.T) {
+func TestFetchesMissingLists(t *testing.T) {
 	m := newMirror(t)
 	m.publish("1.0")
 	require.Equal(t, "1.0", m.build(m.archive(), func() {}))
 	require.Equal(t, 1, m.refreshes)
 }
 
-// TestOldListsAreRefreshedBeforeVersionsAreResolved: the mirror has long dropped what they name.
-func TestOldListsAreRefreshedBeforeVersionsAreResolved(t *testing.T) {
+// TestRefreshesOldListsBeforeResolving: the mirror no longer has the versions in them.
+func TestRefreshesOldListsBeforeResolving(t *testing.T) {
 	m := newMirror(t)
 	m.publish("1.0")
 	m.build(m.archive(), func() {})
@@ -145,7 +145,7 @@ func TestOldListsAreRefreshedBeforeVersionsAreResolved(t *testing.T) {
 	require.NotContains(t, m.log.String(), "first try", "nothing had to fail before the lists were refreshed")
 }
 
-func TestListsThatAreFreshAreUsedAsTheyAre(t *testing.T) {
+func TestUsesFreshLists(t *testing.T) {
 	m := newMirror(t)
 	m.publish("1.0")
 	m.build(m.archive(), func() {})
@@ -154,8 +154,9 @@ func TestListsThatAreFreshAreUsedAsTheyAre(t *testing.T) {
 	require.Equal(t, 1, m.refreshes)
 }
 
-// TestListsThatHaveNotChangedCountAsRefreshed, or each build would ask the mirror again.
-func TestListsThatHaveNotChangedCountAsRefreshed(t *testing.T) {
+// TestUnchangedListsCountAsRefreshed: lists that have not changed count as refreshed; otherwise each build would query
+// the mirror again.
+func TestUnchangedListsCountAsRefreshed(t *testing.T) {
 	m := newMirror(t)
 	m.publish("1.0")
 	m.build(m.archive(), func() {})
@@ -165,8 +166,8 @@ func TestListsThatHaveNotChangedCountAsRefreshed(t *testing.T) {
 	require.Equal(t, 2, m.refreshes)
 }
 
-// TestAMirrorThatChangesBetweenIsResolvedAgain: a refresh alone would ask for the version that was resolved before it.
-func TestAMirrorThatChangesBetweenIsResolvedAgain(t *testing.T) {
+// TestResolvesAgainAfterMirrorChange: after a refresh alone, the fetch would still request the old version.
+func TestResolvesAgainAfterMirrorChange(t *testing.T) {
 	m := newMirror(t)
 	m.publish("1.0")
 	changed := false
@@ -179,8 +180,8 @@ func TestAMirrorThatChangesBetweenIsResolvedAgain(t *testing.T) {
 	require.Equal(t, 2, m.refreshes)
 }
 
-// TestAMirrorThatKeepsChangingFails instead of being tried for ever.
-func TestAMirrorThatKeepsChangingFails(t *testing.T) {
+// TestFailsIfMirrorKeepsChanging: the build fails instead of trying endlessly.
+func TestFailsIfMirrorKeepsChanging(t *testing.T) {
 	m := newMirror(t)
 	m.publish("1.0")
 	a, tries := m.archive(), 0
@@ -195,8 +196,8 @@ func TestAMirrorThatKeepsChangingFails(t *testing.T) {
 	require.Equal(t, 2, tries)
 }
 
-// TestOldListsServeWhereNoMirrorAnswers, as long as what they name is in the cache.
-func TestOldListsServeWhereNoMirrorAnswers(t *testing.T) {
+// TestUsesOldListsWithoutMirror: without the mirror, old lists are used as long as the cache has the packages in them.
+func TestUsesOldListsWithoutMirror(t *testing.T) {
 	m := newMirror(t)
 	m.publish("1.0")
 	a := m.archive()
@@ -205,5 +206,5 @@ func TestOldListsServeWhereNoMirrorAnswers(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(m.dir, "Packages")))
 	offline := &Archive{cache: a.cache, lists: NewLists(zerolog.New(&m.log)), log: zerolog.New(&m.log)}
 	require.Equal(t, "1.0", m.build(offline, func() {}))
-	require.Contains(t, m.log.String(), "apt-get update failed")
+	require.Contains(t, m.log.String(), "failed to update all of")
 }

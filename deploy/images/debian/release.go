@@ -99,7 +99,8 @@ func machineCodename() (string, error) {
 	return "", errors.New(file + " names no VERSION_CODENAME")
 }
 
-// suites matches what `apt-get update` would fetch first of each suite: 'http://mirror/debian/dists/bookworm/InRelease'.
+// suites matches what `apt-get update` would fetch first of each suite:
+// 'http://mirror/debian/dists/bookworm/InRelease'.
 var suites = regexp.MustCompile(`(?m)^'(\S+)/dists/([^/\s]+)/InRelease'`)
 
 // sourcesOf is the list of sources of a release, at the mirrors from which a machine of another codename takes the same

@@ -32,8 +32,9 @@ func TestSourcesOfAnotherRelease(t *testing.T) {
 	require.ErrorContains(t, err, "noble")
 }
 
-// TestAnotherReleaseBesideTheMachines has lists of its own: neither sees the other's packages.
-func TestAnotherReleaseBesideTheMachines(t *testing.T) {
+// TestAnotherReleaseBesideMachines: an archive of another release has lists of its own: neither archive sees the
+// other's packages.
+func TestAnotherReleaseBesideMachines(t *testing.T) {
 	m := newMirror(t)
 	m.publish("1.0")
 	next := &mirror{t: t, dir: filepath.Join(t.TempDir(), "next")}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/bom"
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/closure"
 	"github.com/virtflow/virtflow/deploy/images/debian"
@@ -34,7 +35,7 @@ func CDI(programs string) ([]Recipe, error) {
 			continue
 		}
 		all = append(all, Recipe{Name: name, build: func(ctx context.Context, b *Builder) (Image, error) {
-			return base.above(ctx, b, name, filepath.Join(programs, name))
+			return base.imageOf(ctx, b, name, filepath.Join(programs, name))
 		}})
 	}
 	if len(all) == 0 {
@@ -43,13 +44,14 @@ func CDI(programs string) ([]Recipe, error) {
 	return all, nil
 }
 
-// cdiPackages are the packages that the files of CDI's images come from, of the launcher's release.
+// cdiPackages returns the Debian packages that have the programs in CDI's images, other than CDI's own. They are of the
+// launcher's Debian release.
 func cdiPackages() []string {
 	return []string{"coreutils", "nbdkit", "qemu-utils", "tar", "util-linux"}
 }
 
-// cdiPrograms are what the programs run: the importer reads from a server by nbdkit, through filters, and writes by
-// qemu-img, or by tar what is no disk. By "cat" the controller's pod shows that it is ready.
+// cdiPrograms returns the programs that CDI runs: the importer reads from a server by nbdkit, through filters, and
+// writes by qemu-img, or by tar for archives. By "cat" the controller's pod reports that it is ready.
 func cdiPrograms() []string {
 	const nbdkit = "/usr/lib/x86_64-linux-gnu/nbdkit/"
 	return []string{
@@ -61,16 +63,19 @@ func cdiPrograms() []string {
 	}
 }
 
-// certificates are those of the authorities that this machine trusts: it may be that a proxy has its own.
+// certificates is the file with the CAs that this machine trusts: a proxy may have its own.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
 // cdiBase is the layer with what CDI's programs run, which is looked for, or built, with the first of the images.
-type cdiBase struct{ folder, key string }
+type cdiBase struct {
+	folder, key string
+	packages    []debian.Package
+}
 
-// above is the image of one program.
-func (base *cdiBase) above(ctx context.Context, b *Builder, name, program string) (Image, error) {
+// imageOf builds the image of one program: a layer with it on top of the common one.
+func (base *cdiBase) imageOf(ctx context.Context, b *Builder, name, program string) (Image, error) {
 	if base.folder == "" {
-		if err := base.build(ctx, b); err != nil {
+		if err := base.buildLayer(ctx, b); err != nil {
 			return Image{}, err
 		}
 	}
@@ -79,8 +84,8 @@ func (base *cdiBase) above(ctx context.Context, b *Builder, name, program string
 		return Image{}, fmt.Errorf("build image %s: %w", name, err)
 	}
 	tag := cache.Key("cdi 1", name, base.key, digest)
-	if path := b.imagePath(name, tag); cache.Exists(path) {
-		return Image{Tag: tag, Path: path, Cached: true}, nil
+	if image, found := b.cached(name, tag); found {
+		return image, nil
 	}
 	top := tree.New()
 	if err := top.File("usr/bin/"+name, program); err != nil {
@@ -93,11 +98,12 @@ func (base *cdiBase) above(ctx context.Context, b *Builder, name, program string
 	defer os.Remove(layer)
 	config := archive.Config{User: unprivileged, Entrypoint: []string{"/usr/bin/" + name},
 		Env: []string{"PATH=/usr/bin:/usr/sbin"}, WorkingDir: "/"}
-	return b.finish(name, tag, config, filepath.Join(base.folder, "layer.tar"), layer)
+	contents := bom.Contents{Programs: []string{program}, Packages: base.packages}
+	return b.finish(name, tag, config, contents, filepath.Join(base.folder, "layer.tar"), layer)
 }
 
-// build builds the layer unless it is in the cache.
-func (base *cdiBase) build(ctx context.Context, b *Builder) error {
+// buildLayer builds the layer unless it is in the cache.
+func (base *cdiBase) buildLayer(ctx context.Context, b *Builder) error {
 	packages, err := b.LauncherDebian.Resolve(ctx, cdiPackages()...)
 	if err != nil {
 		return err
@@ -108,7 +114,7 @@ func (base *cdiBase) build(ctx context.Context, b *Builder) error {
 	}
 	trusted, err := os.ReadFile(certificates)
 	if err != nil {
-		return fmt.Errorf("read what this machine trusts: %w", err)
+		return fmt.Errorf("read this machine's CA certificates: %w", err)
 	}
 	key := cache.Key("cdi-base 1", debian.List(packages), string(source), string(trusted))
 	folder := b.Cache.Path("cdi-base-" + key)
@@ -117,7 +123,7 @@ func (base *cdiBase) build(ctx context.Context, b *Builder) error {
 		return b.buildCDIBase(ctx, packages, trusted, dir)
 	})
 	if err == nil {
-		base.folder, base.key = folder, key
+		base.folder, base.key, base.packages = folder, key, packages
 	}
 	return err
 }
@@ -144,7 +150,7 @@ func (b *Builder) buildCDIBase(ctx context.Context, packages []debian.Package, t
 	if err := closure.Root(root).Add(files, cdiPrograms()...); err != nil {
 		return fmt.Errorf("build the base of CDI's images: %w", err)
 	}
-	b.Log.Info().Int64("MiB", files.Size()>>20).Int("files", len(files.Paths())).Msg("base layer of CDI's images")
+	b.Log.Info().Int64("MiB", files.Size()>>20).Int("files", len(files.Paths())).Msg("built base layer of CDI's images")
 	layer, err := os.Create(filepath.Join(dir, "layer.tar"))
 	if err != nil {
 		return fmt.Errorf("build the base of CDI's images: %w", err)

@@ -1,2 +1,2 @@
-// Package recipes says what goes into each of virtflow's images and where its tag comes from.
+// Package recipes defines the content of each of virtflow's images and the source of its tag.
 package recipes

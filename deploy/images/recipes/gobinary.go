@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/bom"
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
@@ -42,7 +43,8 @@ func static(name, user string) func(context.Context, *Builder) (Image, error) {
 			return Image{}, fmt.Errorf("build image %s: %w", name, err)
 		}
 		config := archive.Config{User: user, Entrypoint: []string{"/" + name}}
-		return b.finishTree(name, cache.Key("static 1", name, user, digest), config, files)
+		return b.finishTree(name, cache.Key("static 1", name, user, digest), config,
+			bom.Contents{Programs: []string{binary}}, files)
 	}
 }
 

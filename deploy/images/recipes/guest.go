@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtflow/virtflow/deploy/guest"
 	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/bom"
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/debian"
 	"github.com/virtflow/virtflow/deploy/images/tree"
@@ -18,7 +19,7 @@ import (
 // guestDisk is the image with the test guest's disk, in the form of a containerDisk: one file beneath /disk. Its kernel
 // and initramfs lie beneath /boot as well, for firmware.kernelBoot.
 func guestDisk(ctx context.Context, b *Builder) (Image, error) {
-	folder, tag, err := b.guestFolder(ctx)
+	folder, tag, packages, err := b.guestFolder(ctx)
 	if err != nil {
 		return Image{}, err
 	}
@@ -34,16 +35,17 @@ func guestDisk(ctx context.Context, b *Builder) (Image, error) {
 			return Image{}, fmt.Errorf("build image guest: %w", err)
 		}
 	}
-	return b.finishTree("guest", tag, archive.Config{}, files)
+	return b.finishTree("guest", tag, archive.Config{}, bom.Contents{Packages: packages}, files)
 }
 
-// guestFolder builds the guest's kernel, initramfs and disk unless they are in the cache.
-func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err error) {
+// guestFolder builds the guest's kernel, initramfs and disk unless they are in the cache. The packages are those that
+// they were made of.
+func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, all []debian.Package, err error) {
 	kernel, err := b.Debian.Resolve(ctx, guest.Kernel)
 	if err != nil {
-		return "", "", err
+		return "", "", nil, err
 	}
-	kernel = only(kernel, "linux-image-*")
+	kernel = keepNamed(kernel, "linux-image-*")
 	// Both are named linux-image; the one with the version in its name holds the files.
 	for i, p := range kernel {
 		if p.Name() == guest.Kernel {
@@ -52,21 +54,22 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err erro
 		}
 	}
 	if len(kernel) != 1 {
-		return "", "", fmt.Errorf("build the guest: %s leads to %d kernels, want 1", guest.Kernel, len(kernel))
+		return "", "", nil, fmt.Errorf("build the guest: %s leads to %d kernels, want 1", guest.Kernel, len(kernel))
 	}
 	packages, err := b.Debian.Resolve(ctx, guest.Packages()...)
 	if err != nil {
-		return "", "", err
+		return "", "", nil, err
 	}
 	loaders, err := b.Debian.Resolve(ctx, guest.Loaders()...)
 	if err != nil {
-		return "", "", err
+		return "", "", nil, err
 	}
-	loaders = only(loaders, guest.Loaders()...)
+	loaders = keepNamed(loaders, guest.Loaders()...)
 	inputs, err := guest.Inputs()
 	if err != nil {
-		return "", "", err
+		return "", "", nil, err
 	}
+	all = slices.Concat(kernel, packages, loaders)
 	tag = cache.Key("guest 2", debian.List(kernel), debian.List(packages), debian.List(loaders), inputs)
 	folder = b.Cache.Path("guest-" + tag)
 	err = cache.Folder(folder, func(dir string) error {
@@ -76,7 +79,7 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err erro
 			return fmt.Errorf("install what builds the guest's disk (%s): %w", strings.Join(guest.HostTools(), ", "),
 				err)
 		}
-		if err := b.Debian.Fetch(ctx, slices.Concat(kernel, packages, loaders)); err != nil {
+		if err := b.Debian.Fetch(ctx, all); err != nil {
 			return err
 		}
 		work, err := os.MkdirTemp("", "virtflow-guest-")
@@ -96,5 +99,5 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, err erro
 		}
 		return guest.Build(ctx, root, boot, efi, dir)
 	})
-	return folder, tag, err
+	return folder, tag, all, err
 }

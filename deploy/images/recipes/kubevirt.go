@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/bom"
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
@@ -36,5 +37,6 @@ func (b *Builder) fromPath(name, program string) (Image, error) {
 	}
 	config := archive.Config{User: unprivileged, Entrypoint: []string{"/usr/bin/" + name},
 		Env: []string{"PATH=/usr/bin"}, WorkingDir: "/"}
-	return b.finishTree(name, cache.Key("kubevirt 1", name, digest), config, files)
+	return b.finishTree(name, cache.Key("kubevirt 1", name, digest), config,
+		bom.Contents{Programs: []string{program}}, files)
 }

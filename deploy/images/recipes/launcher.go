@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/bom"
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/closure"
 	"github.com/virtflow/virtflow/deploy/images/daemon"
@@ -55,8 +56,8 @@ func launcher(ctx context.Context, b *Builder) (Image, error) {
 		return Image{}, fmt.Errorf("build image launcher: %w", err)
 	}
 	tag := cache.Key("launcher 1", key, digest)
-	if path := b.imagePath("launcher", tag); cache.Exists(path) {
-		return Image{Tag: tag, Path: path, Cached: true}, nil
+	if image, found := b.cached("launcher", tag); found {
+		return image, nil
 	}
 	top := tree.New()
 	if err := top.File("usr/bin/launcher", binary); err != nil {
@@ -70,7 +71,11 @@ func launcher(ctx context.Context, b *Builder) (Image, error) {
 	user := fmt.Sprintf("%d:%d", daemon.User, daemon.User)
 	config := archive.Config{User: user, Entrypoint: []string{"/usr/bin/launcher"},
 		Env: []string{"PATH=/usr/bin:/usr/sbin"}, WorkingDir: "/"}
-	return b.finish("launcher", tag, config, filepath.Join(base, "layer.tar"), layer)
+	contents := bom.Contents{Programs: []string{binary}}
+	if contents.Packages, err = readPackages(base); err != nil {
+		return Image{}, err
+	}
+	return b.finish("launcher", tag, config, contents, filepath.Join(base, "layer.tar"), layer)
 }
 
 // checkLibraries makes a missing library an error of the build instead of a pod that does not start.
@@ -96,7 +101,8 @@ func checkLibraries(binary, list string) error {
 	return nil
 }
 
-// launcherBase builds the layer with libvirt and QEMU unless it is in the cache: layer.tar, and the list of its paths.
+// launcherBase builds the layer with libvirt and QEMU unless it is in the cache: layer.tar, the list of its paths, and
+// the packages that they are of.
 func (b *Builder) launcherBase(ctx context.Context) (folder, key string, err error) {
 	packages, err := b.LauncherDebian.Resolve(ctx, launcherPackages()...)
 	if err != nil {
@@ -142,12 +148,15 @@ func (b *Builder) buildLauncherBase(ctx context.Context, packages []debian.Packa
 		return fmt.Errorf("probe QEMU's capabilities: %w", err)
 	}
 	b.Log.Info().Str("image", "launcher").Int64("MiB", files.Size()>>20).Int("files", len(files.Paths())).
-		Msg("base layer")
+		Msg("built base layer")
 	layer, err := os.Create(filepath.Join(dir, "layer.tar"))
 	if err != nil {
 		return fmt.Errorf("build the launcher's base: %w", err)
 	}
 	if err := errors.Join(files.WriteTar(layer), layer.Close()); err != nil {
+		return fmt.Errorf("build the launcher's base: %w", err)
+	}
+	if err := b.writePackages(dir, packages, files.Paths()); err != nil {
 		return fmt.Errorf("build the launcher's base: %w", err)
 	}
 	return os.WriteFile(filepath.Join(dir, "paths"), []byte(strings.Join(files.Paths(), "\n")+"\n"), 0o644)

@@ -12,8 +12,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
 
-// launcherRelease is the Debian release that the launcher's packages are of. It may be newer than the machine's: nothing
-// of it runs outside the image.
+// launcherRelease is the Debian release that the launcher's packages are of. It may be newer than the machine's:
+// nothing of it runs outside the image.
 const launcherRelease = "trixie"
 
 // launcherPackages are the packages that the launcher's files come from; libvirt-clients (virsh) is used by the build

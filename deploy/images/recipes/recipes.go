@@ -14,6 +14,7 @@ import (
 
 	"github.com/virtflow/virtflow/deploy/checkout"
 	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/bom"
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/debian"
 	"github.com/virtflow/virtflow/deploy/images/tree"
@@ -37,7 +38,7 @@ func (r Recipe) Build(ctx context.Context, b *Builder) (image Image, err error) 
 // Image is one finished image.
 type Image struct {
 	Tag    string // 12 hexadecimal digits of a hash over its inputs
-	Path   string // the docker-archive
+	Path   string // the archive
 	Cached bool   // it was there already
 }
 
@@ -77,7 +78,7 @@ func Choose(names []string) ([]Recipe, error) {
 	return chosen, nil
 }
 
-// Builder is what recipes work with.
+// Builder has the dependencies of recipes.
 type Builder struct {
 	Cache  cache.Dir
 	Debian *debian.Archive // of the machine's own release
@@ -108,32 +109,57 @@ func NewBuilder(dir cache.Dir, log zerolog.Logger) (*Builder, error) {
 
 // imagePath is where an image's archive is kept.
 func (b *Builder) imagePath(name, tag string) string {
-	return b.Cache.Path("images", name+"-"+tag+".tar")
+	return b.Cache.Path("images", name+"-"+tag+".oci.tar")
 }
 
-// finish writes the archive of an image from its layers.
-func (b *Builder) finish(name, tag string, config archive.Config, layers ...string) (Image, error) {
-	image := Image{Tag: tag, Path: b.imagePath(name, tag)}
-	image.Cached = cache.Exists(image.Path)
-	err := cache.File(image.Path, func(w io.Writer) error {
-		return archive.Write(w, archive.Image{
-			Reference: "localhost/virtflow/" + name + ":" + tag, Layers: layers, Config: config,
-		})
+// billPath is where an image's bill of materials is kept.
+func (b *Builder) billPath(name, tag string) string {
+	return b.Cache.Path("images", name+"-"+tag+".cdx.json")
+}
+
+// cached finds an image whose archive and bill of materials are there.
+func (b *Builder) cached(name, tag string) (Image, bool) {
+	image := Image{Tag: tag, Path: b.imagePath(name, tag), Cached: true}
+	return image, cache.Exists(image.Path) && cache.Exists(b.billPath(name, tag))
+}
+
+// finish writes the archive of an image from its layers, and beside it what they are made of.
+func (b *Builder) finish(
+	name, tag string, config archive.Config, contents bom.Contents, layers ...string,
+) (Image, error) {
+	image, found := b.cached(name, tag)
+	if found {
+		return image, nil
+	}
+	image.Cached = false
+	const registry = "localhost/virtflow/"
+	if err := cache.File(image.Path, func(w io.Writer) error {
+		return archive.Write(w, archive.Image{Reference: registry + name + ":" + tag, Layers: layers, Config: config})
+	}); err != nil {
+		return Image{}, err
+	}
+	digest, err := archive.Digest(image.Path)
+	if err != nil {
+		return Image{}, err
+	}
+	return image, cache.File(b.billPath(name, tag), func(w io.Writer) error {
+		return bom.Write(w, registry+name, digest, contents)
 	})
-	return image, err
 }
 
 // finishTree writes the archive of an image whose only layer is a tree.
-func (b *Builder) finishTree(name, tag string, config archive.Config, files *tree.Tree) (Image, error) {
-	if path := b.imagePath(name, tag); cache.Exists(path) {
-		return Image{Tag: tag, Path: path, Cached: true}, nil
+func (b *Builder) finishTree(
+	name, tag string, config archive.Config, contents bom.Contents, files *tree.Tree,
+) (Image, error) {
+	if image, found := b.cached(name, tag); found {
+		return image, nil
 	}
 	layer, err := temporaryLayer(files)
 	if err != nil {
 		return Image{}, fmt.Errorf("write image %s: %w", name, err)
 	}
 	defer os.Remove(layer)
-	return b.finish(name, tag, config, layer)
+	return b.finish(name, tag, config, contents, layer)
 }
 
 func temporaryLayer(files *tree.Tree) (string, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/virtflow/virtflow/deploy/images/archive"
+	"github.com/virtflow/virtflow/deploy/images/bom"
 	"github.com/virtflow/virtflow/deploy/images/cache"
 	"github.com/virtflow/virtflow/deploy/images/closure"
 	"github.com/virtflow/virtflow/deploy/images/debian"
@@ -20,10 +21,10 @@ func tools(ctx context.Context, b *Builder) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	packages = only(packages, "busybox-static")
+	packages = keepNamed(packages, "busybox-static")
 	tag := cache.Key("tools 1", debian.List(packages))
-	if path := b.imagePath("tools", tag); cache.Exists(path) {
-		return Image{Tag: tag, Path: path, Cached: true}, nil
+	if image, found := b.cached("tools", tag); found {
+		return image, nil
 	}
 	dir, err := os.MkdirTemp("", "virtflow-tools-")
 	if err != nil {
@@ -55,11 +56,12 @@ func tools(ctx context.Context, b *Builder) (Image, error) {
 			files.Symlink("bin/"+applet, "busybox")
 		}
 	}
-	return b.finishTree("tools", tag, archive.Config{Cmd: []string{"/bin/sh"}, Env: []string{"PATH=/bin"}}, files)
+	return b.finishTree("tools", tag, archive.Config{Cmd: []string{"/bin/sh"}, Env: []string{"PATH=/bin"}},
+		bom.Contents{Packages: packages}, files)
 }
 
-// only keeps the packages whose names are given, or begin with a given prefix that ends in "*".
-func only(packages []debian.Package, names ...string) []debian.Package {
+// keepNamed keeps the packages whose names are given, or begin with a given prefix that ends in "*".
+func keepNamed(packages []debian.Package, names ...string) []debian.Package {
 	var kept []debian.Package
 	for _, p := range packages {
 		for _, name := range names {

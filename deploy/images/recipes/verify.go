@@ -27,7 +27,7 @@ func Verify(ctx context.Context, b *Builder) error {
 }
 
 func verify(ctx context.Context, b *Builder) error {
-	folder, _, err := b.guestFolder(ctx)
+	folder, _, _, err := b.guestFolder(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,11 @@ func (b boot) run(ctx context.Context, disk string) error {
 			return err
 		}
 	}
-	return b.live(ctx)
+	return b.bootAndRestart(ctx)
 }
 
-// live starts the guest, restarts it from inside through its agent, and presses the power button.
-func (b boot) live(ctx context.Context) error {
+// bootAndRestart starts the guest, restarts it from inside through its agent, and presses the power button.
+func (b boot) bootAndRestart(ctx context.Context) error {
 	started := time.Now()
 	if _, err := b.daemon.Virsh(ctx, "create", b.path("domain.xml")); err != nil {
 		return fmt.Errorf("%w\n%s", err, b.daemon.Said())

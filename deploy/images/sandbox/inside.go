@@ -122,7 +122,7 @@ func loopbackUp() error {
 	return nil
 }
 
-// serve runs the plan's program and reaps every process that ends: libvirt waits for orphans that nobody reaps.
+// serve runs the plan's program and reaps every process that ends: libvirt waits for orphans until they are reaped.
 func serve(plan Plan) error {
 	child, err := start(plan)
 	if err != nil {

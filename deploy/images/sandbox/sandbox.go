@@ -15,7 +15,7 @@ const marker = "first-process-of-a-sandbox"
 // Mount shows a host directory, writable, at an absolute path inside the sandbox. The path must exist in the root.
 type Mount struct{ Host, Inside string }
 
-// Plan is what runs in a sandbox. It must be possible to send it to another process.
+// Plan describes what runs in a sandbox. It must be possible to send it to another process.
 type Plan struct {
 	Root     string  // unpacked root file system, mounted read-only inside
 	Mounts   []Mount // over the root

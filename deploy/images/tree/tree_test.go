@@ -21,7 +21,7 @@ func sample() *Tree {
 	return t
 }
 
-func TestTarIsTheSameEachTimeAndHasParentsFirst(t *testing.T) {
+func TestTarIsSameEachTimeAndHasParentsFirst(t *testing.T) {
 	var one, two bytes.Buffer
 	require.NoError(t, sample().WriteTar(&one))
 	require.NoError(t, sample().WriteTar(&two))

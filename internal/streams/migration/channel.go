@@ -7,24 +7,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 const (
-	// Port on which a node worker takes streams while a target is prepared on its node.
+	// Port is where a node worker accepts streams while a target is prepared on its node.
 	Port = 8188
-	// MaxStreams is how many connections of the launchers one migration may have at a time. libvirt opens one for
+	// MaxStreams is the most connections of the launchers that one migration may have at a time. libvirt opens one for
 	// itself, one for each disk, and up to 9 for memory.
 	MaxStreams = 32
 
 	protocol = "virtflow-migration/1" // in ALPN
-	domain   = ".virtflow"            // of the names that are asked for; they are in no DNS
+	domain   = ".virtflow"            // the suffix of server names; they are in no DNS
 )
 
-// Channel is what a connection is for.
+// Channel is the purpose of a connection.
 type Channel string
 
-// The channels. All but Control are connections of the two launchers with each other.
+// The channels. All except Control connect the two launchers.
 const (
 	Control Channel = "control"
 	Libvirt Channel = "libvirt"
@@ -32,7 +32,7 @@ const (
 	Disks   Channel = "disks"
 )
 
-// Streams are the channels between the launchers.
+// Streams returns the channels between the launchers.
 func Streams() []Channel { return []Channel{Libvirt, Memory, Disks} }
 
 const (
@@ -41,14 +41,14 @@ const (
 	granted   = "ok"
 )
 
-// RefusedError is the other node worker's answer to a stream that it does not take.
+// RefusedError is the other node worker's answer to a stream that it does not accept.
 type RefusedError struct{ Message string }
 
 func (e *RefusedError) Error() string { return "refused by the other node worker: " + e.Message }
 
-var errLongLine = errors.New("the line is too long") //nolint:gochecknoglobals // a constant error
+var errLongLine = errors.New("the line is too long")
 
-// ask says which channel is wanted, and reads the answer.
+// ask requests a channel, and reads the answer.
 func ask(conn io.ReadWriter, c Channel) error {
 	if err := writeLine(conn, string(c)); err != nil {
 		return err
@@ -63,8 +63,8 @@ func ask(conn io.ReadWriter, c Channel) error {
 	return nil
 }
 
-// asked reads which channel is wanted.
-func asked(conn io.Reader) (Channel, error) {
+// readRequest reads which channel is requested.
+func readRequest(conn io.Reader) (Channel, error) {
 	line, err := readLine(conn, maxHeader)
 	if err != nil {
 		return "", err
@@ -72,17 +72,17 @@ func asked(conn io.Reader) (Channel, error) {
 	if c := Channel(line); c == Control || slices.Contains(Streams(), c) {
 		return c, nil
 	}
-	return "", fmt.Errorf("there is no channel %q", clean(line))
+	return "", fmt.Errorf("unknown channel %q", clean(line))
 }
 
 // Grant answers that the channel's bytes follow.
 func Grant(conn io.Writer) error { return writeLine(conn, granted) }
 
-// Refuse answers why they do not.
+// Refuse answers with the reason why they do not.
 func Refuse(conn io.Writer, why string) error { return writeLine(conn, "error: "+clean(why)) }
 
-// readLine reads up to the end of a line and not one byte more: what follows is somebody else's. Without a line's end
-// that is io.ErrUnexpectedEOF, and io.EOF before the first byte.
+// readLine reads up to the end of a line and not one byte more: what follows belongs to the caller. Without a line's
+// end it returns io.ErrUnexpectedEOF, and io.EOF before the first byte.
 func readLine(r io.Reader, limit int) (string, error) {
 	var line []byte
 	for one := make([]byte, 1); ; {
@@ -90,7 +90,7 @@ func readLine(r io.Reader, limit int) (string, error) {
 			if errors.Is(err, io.EOF) && len(line) > 0 {
 				err = io.ErrUnexpectedEOF
 			}
-			return "", err //nolint:wrapcheck // what the connection says
+			return "", err
 		}
 		if one[0] == '\n' {
 			return string(line), nil
@@ -104,10 +104,10 @@ func readLine(r io.Reader, limit int) (string, error) {
 
 func writeLine(w io.Writer, line string) error {
 	_, err := io.WriteString(w, line+"\n")
-	return err //nolint:wrapcheck // what the connection says
+	return err
 }
 
-// clean makes of what another node says something to be logged and shown.
+// clean makes text from another node safe to log and show.
 func clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

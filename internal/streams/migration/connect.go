@@ -12,19 +12,23 @@ import (
 )
 
 const (
-	// openTimeout is how long a side may take for everything before a channel's first byte.
+	// openTimeout is the time that a side has for everything before a channel's first byte.
 	openTimeout = 10 * time.Second
-	// A node that has gone is noticed after 30 s where nothing is on its way to it.
+	// helloTimeout is the time that the source has to name its migration. On a link that loses packets, that is three
+	// transmissions of the ClientHello: the kernel repeats it after 1 s and after 3 s (RFC 6298). Silent connections
+	// of others need no shorter time: they have a quota of their own (workers/node/migrate).
+	helloTimeout = 5 * time.Second
+	// A node that has gone is detected after 30 s even if no data is on its way to it.
 	keepAliveIdle, keepAliveInterval, keepAliveCount = 10 * time.Second, 5 * time.Second, 4
 )
 
-// Peer is where and who the target is.
+// Peer is the address and the identity of the target.
 type Peer struct {
 	Address     string // host:port
 	Fingerprint Fingerprint
 }
 
-// Dial opens a channel to the target. It fails with a RefusedError if the target's node worker says why it refuses.
+// Dial opens a channel to the target. It returns a RefusedError if the target's node worker refuses.
 func (i *Identity) Dial(ctx context.Context, target Peer, c Channel) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -47,14 +51,14 @@ func (i *Identity) Dial(ctx context.Context, target Peer, c Channel) (*tls.Conn,
 	return conn, nil
 }
 
-// errCut says that a connection has ended without the end of its stream.
-var errCut = errors.New("the connection was cut") //nolint:gochecknoglobals // a constant error
+// errCut means that a connection has ended without the end of its stream.
+var errCut = errors.New("the connection was cut")
 
-// strict is what TLS speaks through: crypto/tls by itself is too lenient, and too hasty, with how a stream ends.
+// strict corrects how crypto/tls treats the end of a stream.
 //
-// It takes the end of a connection between two records for the end of the stream, though the other side has not said
-// so. Here that is errCut. And it gives its own end of a stream 5 s to be sent, which is too short on a slow link with
-// much still on its way. Here the end takes its time, like any byte.
+// crypto/tls takes the end of a connection between two records for the end of the stream, although the other side has
+// not sent one. Here that is errCut. And it limits the sending of its own end of a stream to 5 s, which is too short on
+// a slow link with much data still in transit. Here the end has no limit, like any byte.
 type strict struct{ net.Conn }
 
 func (s strict) Read(p []byte) (int, error) {
@@ -62,7 +66,7 @@ func (s strict) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) {
 		err = errCut
 	}
-	return n, err //nolint:wrapcheck // what the connection says
+	return n, err
 }
 
 func (strict) SetWriteDeadline(time.Time) error { return nil }
@@ -71,17 +75,18 @@ func keepAlive() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}
 }
 
-// errUnknown is for whoever asks for a migration that no target is prepared for.
-var errUnknown = errors.New("no target is prepared for that migration") //nolint:gochecknoglobals // a constant error
+// errUnknown is returned to a source whose migration has no prepared target.
+var errUnknown = errors.New("no target is prepared for that migration")
 
-// Accept does the target's part of Dial up to the answer, which is the caller's to give: Grant or Refuse. find says by
-// a migration's UID what Identity.Server has made; nil: there is no such migration. The deadline that Accept sets
+// Accept does the target's part of Dial up to the answer, which the caller gives: Grant or Refuse. find returns
+// Identity.Server's result for a migration's UID; nil if there is no such migration. The deadline that Accept sets
 // stays until the caller removes it. It closes conn only when ctx ends.
 func Accept(ctx context.Context, conn net.Conn, find func(uid string) *tls.Config) (*tls.Conn, Channel, error) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetKeepAliveConfig(keepAlive()) // without it, a node that has gone is noticed later
+		_ = tcp.SetKeepAliveConfig(keepAlive()) // without it, a node that has gone is detected later
 	}
-	_ = conn.SetDeadline(time.Now().Add(openTimeout))
+	begun := time.Now()
+	_ = conn.SetDeadline(begun.Add(helloTimeout))
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	secure := tls.Server(strict{conn}, &tls.Config{
@@ -92,17 +97,18 @@ func Accept(ctx context.Context, conn net.Conn, find func(uid string) *tls.Confi
 				return nil, errUnknown
 			}
 			if c := find(uid); c != nil {
+				_ = conn.SetDeadline(begun.Add(openTimeout))
 				return c, nil
 			}
 			return nil, errUnknown
 		},
 	})
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, "", fmt.Errorf("the handshake: %w", err)
+		return nil, "", fmt.Errorf("TLS handshake: %w", err)
 	}
-	c, err := asked(secure)
+	c, err := readRequest(secure)
 	if err != nil {
-		return nil, "", fmt.Errorf("asking for a channel: %w", err)
+		return nil, "", fmt.Errorf("reading the requested channel: %w", err)
 	}
 	return secure, c, nil
 }

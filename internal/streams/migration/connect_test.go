@@ -19,8 +19,8 @@ func identity(t testing.TB, uid string, expires time.Time) *Identity {
 	return i
 }
 
-// TestWhoIsTaken dials a target as somebody, and says who is taken by whom.
-func TestWhoIsTaken(t *testing.T) {
+// TestAccepts dials a target with several identities, and checks which side accepts which.
+func TestAccepts(t *testing.T) {
 	noLeaks(t)
 	const other = "00000000-0b5d-4c6e-8f70-112233445566"
 	later, over := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
@@ -42,14 +42,14 @@ func TestWhoIsTaken(t *testing.T) {
 		dial   func(address string) (net.Conn, error)
 		target *Identity
 		client Fingerprint // that the target expects
-		// accepted and dialled are what the sides say; "" where nothing is wrong for that side.
+		// accepted and dialled are the errors of the sides; "" if a side has none.
 		accepted, dialled string
 	}{
 		"the migration's own": {dial: as(source, target.Fingerprint())},
-		"another key": {dial: as(identity(t, uid, later), target.Fingerprint()), accepted: "another key",
+		"another key": {dial: as(identity(t, uid, later), target.Fingerprint()), accepted: "does not match",
 			dialled: "bad certificate"},
 		"another key of the target": {dial: as(source, source.Fingerprint()), accepted: "bad certificate",
-			dialled: "another key"},
+			dialled: "does not match the migration's fingerprint"},
 		"an expired one": {dial: as(expired, target.Fingerprint()), client: expired.Fingerprint(),
 			accepted: "is good from", dialled: "bad certificate"},
 		"an expired target": {dial: as(source, expired.Fingerprint()), target: expired,
@@ -59,7 +59,7 @@ func TestWhoIsTaken(t *testing.T) {
 		"another migration's certificate, pinned by mistake": {
 			dial: with(func(c *tls.Config) {
 				c.Certificates = []tls.Certificate{identity(t, other, later).certificate}
-			}), accepted: "another key", dialled: "bad certificate"},
+			}), accepted: "does not match the migration's fingerprint", dialled: "bad certificate"},
 		"none": {dial: with(func(c *tls.Config) { c.Certificates = nil }),
 			accepted: "didn't provide a certificate", dialled: "certificate required"},
 		"TLS 1.2": {dial: with(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }),
@@ -70,7 +70,7 @@ func TestWhoIsTaken(t *testing.T) {
 			accepted: "unsupported application protocols", dialled: "no application protocol"},
 		"no protocol": {dial: with(func(c *tls.Config) {
 			c.NextProtos, c.VerifyConnection = nil, nil
-		}), accepted: "does not speak", dialled: "bad certificate"},
+		}), accepted: "does not support", dialled: "bad certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, client := target, source.Fingerprint()
@@ -92,7 +92,7 @@ func TestWhoIsTaken(t *testing.T) {
 	}
 }
 
-// meet returns what both sides say of a connection, up to the answer.
+// meet returns the errors of both sides of a connection, up to the answer.
 func meet(t *testing.T, dial func(string) (net.Conn, error), server *tls.Config) (accepted, dialled error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -124,12 +124,17 @@ func meet(t *testing.T, dial func(string) (net.Conn, error), server *tls.Config)
 	return <-done, dialled
 }
 
-// TestSlowOnes: the target waits no longer than openTimeout for a source, whatever it waits for.
+// TestSlowOnes: the target waits for a source at most openTimeout for each step, and at most helloTimeout for the name
+// of its migration.
 func TestSlowOnes(t *testing.T) {
-	for name, slow := range map[string]func(source *tls.Conn){
-		"no handshake":  func(*tls.Conn) {},
-		"no header":     func(source *tls.Conn) { _ = source.Handshake() },
-		"half a header": func(source *tls.Conn) { _, _ = source.Write([]byte("mem")) },
+	for name, c := range map[string]struct {
+		slow  func(source *tls.Conn)
+		limit time.Duration
+	}{
+		"no handshake":  {func(*tls.Conn) {}, helloTimeout},
+		"half a hello":  {func(source *tls.Conn) { _, _ = source.NetConn().Write([]byte{22, 3, 1}) }, helloTimeout},
+		"no header":     {func(source *tls.Conn) { _ = source.Handshake() }, openTimeout},
+		"half a header": {func(source *tls.Conn) { _, _ = source.Write([]byte("mem")) }, openTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -137,7 +142,7 @@ func TestSlowOnes(t *testing.T) {
 				source, target := identity(t, uid, later), identity(t, uid, later)
 				peer, conn := net.Pipe()
 				defer conn.Close()
-				go slow(tls.Client(peer, source.client(target.Fingerprint())))
+				go c.slow(tls.Client(peer, source.client(target.Fingerprint())))
 				begun := time.Now()
 				_, _, err := Accept(t.Context(), conn, func(string) *tls.Config {
 					return target.Server(source.Fingerprint())
@@ -145,14 +150,20 @@ func TestSlowOnes(t *testing.T) {
 				var late net.Error
 				require.ErrorAs(t, err, &late)
 				require.True(t, late.Timeout(), err.Error())
-				require.Equal(t, openTimeout, time.Since(begun))
+				require.Equal(t, c.limit, time.Since(begun))
 			})
 		})
 	}
 }
 
-// TestASilentTarget is not waited for longer than its caller does.
-func TestASilentTarget(t *testing.T) {
+// TestClocksMayDiffer: a certificate is good on a node whose clock is hours behind.
+func TestClocksMayDiffer(t *testing.T) {
+	made := identity(t, uid, time.Now().Add(time.Hour)).certificate.Leaf
+	require.WithinDuration(t, time.Now().Add(-24*time.Hour), made.NotBefore, time.Minute)
+}
+
+// TestSilentTarget: the source waits no longer than its caller.
+func TestSilentTarget(t *testing.T) {
 	noLeaks(t)
 	i := identity(t, uid, time.Now().Add(time.Hour))
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // its connections wait in the kernel
@@ -205,14 +216,14 @@ func TestHeaders(t *testing.T) {
 		"memory\n": "", "control\n": "", "disks\nbytes": "",
 		"":                                      "EOF",
 		"mem":                                   "unexpected EOF",
-		"\n":                                    "no channel",
-		"memory \n":                             "no channel",
-		"Memory\n":                              "no channel",
+		"\n":                                    "unknown channel",
+		"memory \n":                             "unknown channel",
+		"Memory\n":                              "unknown channel",
 		"a\x00\x1b\n":                           `"a  "`,
 		strings.Repeat("m", maxHeader+1) + "\n": errLongLine.Error(),
 	} {
 		r := strings.NewReader(line)
-		_, err := asked(r)
+		_, err := readRequest(r)
 		if want == "" {
 			require.NoError(t, err, line)
 			require.Equal(t, len(line)-strings.Index(line, "\n")-1, r.Len(), "what follows is the channel's")
@@ -222,11 +233,11 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestRefused: why the target refuses is told in words, cut to size and cleaned.
+// TestRefused: the target's refusal has its reason, cut to size and cleaned.
 func TestRefused(t *testing.T) {
 	a, b := tcpPair(t)
 	go func() {
-		if _, err := asked(b); err == nil {
+		if _, err := readRequest(b); err == nil {
 			_ = Refuse(b, "no\x1b[31m\n"+strings.Repeat("long", 1000))
 		}
 	}()

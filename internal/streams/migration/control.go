@@ -9,14 +9,14 @@ import (
 	"net"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// maxMessage is far above what is said, a domain's observation being the longest; in bytes.
+// maxMessage is far above the size of any message, of which a domain's observation is the longest; in bytes.
 const maxMessage = 256 << 10
 
-// What the source says on the channel Control. Each request is a line of JSON, and is answered by one. The files'
-// bytes follow the request that announces them.
+// Requests of the source on the channel Control. Each is a line of JSON, and is answered by one. The files' content
+// follows the request that announces them.
 const (
 	kindPrepare  = "prepare"
 	kindResume   = "resume"
@@ -35,30 +35,31 @@ type answer struct {
 	Resumed *Resumed `json:"resumed,omitempty"`
 }
 
-// Proof is the source's: see contract.MigrationProof.
+// Proof is the source's proof: see contract.MigrationProof.
 type Proof = contract.MigrationProof
 
-func valid(p *Proof) bool {
+// isValidProof reports whether a proof has a kind that proves that the guest has left the source.
+func isValidProof(p *Proof) bool {
 	return p != nil && (p.By == contract.ProofProcess || p.By == contract.ProofLibvirt)
 }
 
-// Resumed is the target's answer when the guest goes on there.
+// Resumed is the target's answer when the guest runs there.
 type Resumed struct {
 	Domain contract.DomainObservation `json:"domain"`
-	// Took is how long that took at the target. With the time from question to answer the source knows by its own clock
-	// when the guest went on.
+	// Took is how long the resumption took at the target. With the time from request to answer, the source can compute
+	// by its own clock when the guest resumed.
 	Took time.Duration `json:"took"`
 }
 
-// Controller is the source's end of the channel Control. Its calls are made one after the other. When one fails with
-// anything but a RefusedError the connection is spent, and whether the target has done it is not known: each may be
-// asked again over another connection.
+// Controller is the source's end of the channel Control. It is not safe for concurrent use. When a call fails with
+// anything but a RefusedError, the connection is closed and the outcome unknown: each call may be repeated over another
+// connection.
 type Controller struct{ conn Stream }
 
-// NewController speaks over a connection that it closes.
+// NewController returns a Controller that uses, and closes, the connection.
 func NewController(conn Stream) *Controller { return &Controller{conn: conn} }
 
-// Close says that nothing more is coming. After Resume or Withdraw it lets the target forget the migration.
+// Close ends the requests. After Resume or Withdraw the target may then forget the migration.
 func (c *Controller) Close() {
 	_ = c.conn.SetDeadline(time.Now().Add(openTimeout))
 	if c.conn.CloseWrite() == nil {
@@ -79,19 +80,19 @@ func (c *Controller) Prepare(ctx context.Context, files []Content) error {
 	return err
 }
 
-// Resume lets the guest go on at the target.
+// Resume has the target resume the guest.
 func (c *Controller) Resume(ctx context.Context, p Proof) (Resumed, error) {
 	a, err := c.ask(ctx, request{Kind: kindResume, Proof: &p})
 	if err != nil {
 		return Resumed{}, err
 	}
 	if a.Resumed == nil {
-		return Resumed{}, errors.New("the target's node worker does not say how the guest is")
+		return Resumed{}, errors.New("the target's node worker returned no state of the guest")
 	}
 	return *a.Resumed, nil
 }
 
-// Withdraw has the target end its launcher: the guest stays where it is.
+// Withdraw has the target end its launcher: the guest stays at its source.
 func (c *Controller) Withdraw(ctx context.Context, why string) error {
 	_, err := c.ask(ctx, request{Kind: kindWithdraw, Why: why})
 	return err
@@ -113,7 +114,7 @@ func (c *Controller) ask(ctx context.Context, r request, data ...[]byte) (a answ
 	}
 	for _, d := range data {
 		if _, err = c.conn.Write(d); err != nil {
-			return a, err //nolint:wrapcheck // above
+			return a, err
 		}
 	}
 	if err = readJSON(c.conn, &a); err != nil {
@@ -125,20 +126,20 @@ func (c *Controller) ask(ctx context.Context, r request, data ...[]byte) (a answ
 	return a, nil
 }
 
-// Target does what the source asks for. Each may be asked again after an answer was lost. What only has to be waited
-// for is waited for here: an error is an answer.
+// Target carries out the source's requests. Each may be repeated after an answer was lost. Its methods wait where
+// waiting suffices: an error is an answer.
 type Target interface {
-	// Prepare makes the launcher ready to receive the guest.
+	// Prepare prepares the launcher to receive the guest.
 	Prepare(ctx context.Context, files []Content) error
-	// Resume lets the guest go on, and returns the domain as it then is.
+	// Resume resumes the guest, and returns the domain as it then is.
 	Resume(ctx context.Context, p Proof) (contract.DomainObservation, error)
 	// Withdraw ends the launcher.
 	Withdraw(ctx context.Context, why string) error
 }
 
-// Serve is the target's end of the channel Control, until the source ends it or ctx does; it closes conn. over says
-// that the target has nothing more to wait for: the guest goes on here, or the launcher was ended, and the source has
-// heard it.
+// Serve is the target's end of the channel Control, until the source or ctx ends it; it closes conn. over means that
+// the target has nothing more to wait for: the guest runs there, or the launcher was ended, and the source has received
+// that answer.
 func Serve(ctx context.Context, conn Stream, files []File, t Target) (over bool, err error) {
 	stop := context.AfterFunc(ctx, func() { Cut(conn) })
 	defer stop()
@@ -151,7 +152,7 @@ func Serve(ctx context.Context, conn Stream, files []File, t Target) (over bool,
 		case err != nil:
 			return false, err
 		}
-		a, done, err := do(ctx, conn, r, files, t)
+		a, done, err := handle(ctx, conn, r, files, t)
 		if err != nil {
 			a = answer{Error: clean(err.Error())}
 		}
@@ -160,8 +161,8 @@ func Serve(ctx context.Context, conn Stream, files []File, t Target) (over bool,
 			return false, err
 		}
 		if err != nil && r.Kind == kindPrepare {
-			// The files' bytes may still come, and no request can be told from them. They are read so that the answer
-			// is not lost: a connection that is closed before is reset.
+			// The files' content may still arrive, and cannot be distinguished from requests. It is read so that the
+			// answer is not lost: a connection that is closed before is reset.
 			_ = conn.CloseWrite()
 			_ = conn.SetDeadline(time.Now().Add(openTimeout))
 			_, _ = io.Copy(io.Discard, conn)
@@ -170,7 +171,8 @@ func Serve(ctx context.Context, conn Stream, files []File, t Target) (over bool,
 	}
 }
 
-func do(ctx context.Context, conn net.Conn, r request, files []File, t Target) (a answer, done bool, err error) {
+// handle carries out one request of the source at the target; done: it was the last one of the migration.
+func handle(ctx context.Context, conn net.Conn, r request, files []File, t Target) (a answer, done bool, err error) {
 	switch r.Kind {
 	case kindPrepare:
 		received, err := receive(conn, r.Files, files)
@@ -179,8 +181,8 @@ func do(ctx context.Context, conn net.Conn, r request, files []File, t Target) (
 		}
 		return a, false, t.Prepare(ctx, received)
 	case kindResume:
-		if !valid(r.Proof) {
-			return a, false, errors.New("that is no proof that the guest has left the source")
+		if !isValidProof(r.Proof) {
+			return a, false, errors.New("the request has no valid proof that the guest has left the source")
 		}
 		begun := time.Now()
 		domain, err := t.Resume(ctx, *r.Proof)
@@ -192,7 +194,7 @@ func do(ctx context.Context, conn net.Conn, r request, files []File, t Target) (
 		err := t.Withdraw(ctx, clean(r.Why))
 		return a, err == nil, err
 	}
-	return a, false, fmt.Errorf("there is no request %q", clean(r.Kind))
+	return a, false, fmt.Errorf("unknown request %q", clean(r.Kind))
 }
 
 func writeJSON(w io.Writer, v any) error {
@@ -210,7 +212,7 @@ func readJSON(r io.Reader, v any) error {
 		return err
 	}
 	if err := json.Unmarshal([]byte(line), v); err != nil {
-		return fmt.Errorf("decoding what another node worker says: %w", err)
+		return fmt.Errorf("decoding a message of another node worker: %w", err)
 	}
 	return nil
 }

@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// played is a target that a test plays.
+// played is a target that a test controls.
 type played struct {
 	fails error
 	done  []string
@@ -37,7 +37,7 @@ func (p *played) Withdraw(_ context.Context, why string) error {
 	return p.fails
 }
 
-// controlled are both ends of a control channel.
+// controlled returns both ends of a control channel.
 func controlled(t *testing.T, files []File, p *played) (c *Controller, over chan bool, ended chan error) {
 	a, b := secured(t)
 	over, ended = make(chan bool, 1), make(chan error, 1)
@@ -67,8 +67,8 @@ func TestControl(t *testing.T) {
 	require.True(t, bytes.Equal(files[0].Data, p.files[0].Data))
 }
 
-// TestControlThatIsNotOver: a source that goes without having been told that the guest goes on, or that the launcher
-// was ended, may come again.
+// TestControlThatIsNotOver: a source that disconnects without the answer that the guest runs, or that the launcher was
+// ended, may connect again.
 func TestControlThatIsNotOver(t *testing.T) {
 	noLeaks(t)
 	for name, c := range map[string]struct {
@@ -113,7 +113,7 @@ func TestControlThatIsNotOver(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreRefused: the source is told why, though it may still be sending them.
+// TestFilesThatAreRefused: the source gets the reason, although it may still be sending them.
 func TestFilesThatAreRefused(t *testing.T) {
 	noLeaks(t)
 	iso := NewContent("cloudinit.iso", bytes.Repeat([]byte("x"), contract.LargestMigrationFile))
@@ -125,12 +125,12 @@ func TestFilesThatAreRefused(t *testing.T) {
 		fails error
 		want  string
 	}{
-		"another content":   {known: []File{iso.File}, sent: []Content{other}, want: "not those"},
-		"another than said": {known: []File{iso.File}, sent: []Content{lied}, want: "another content"},
-		"one too many":      {known: []File{iso.File}, sent: []Content{iso, NewContent("b", nil)}, want: "not those"},
-		"none":              {known: []File{iso.File}, want: "not those"},
-		"many":              {sent: []Content{iso, iso, iso, iso, iso, iso, iso, iso}, want: "not those"},
-		"by the launcher":   {known: []File{iso.File}, sent: []Content{iso}, fails: errors.New("disk full"), want: "disk full"},
+		"does not match the migration's digest": {known: []File{iso.File}, sent: []Content{other}, want: "not those"},
+		"another than said":                     {known: []File{iso.File}, sent: []Content{lied}, want: "does not match the migration's digest"},
+		"one too many":                          {known: []File{iso.File}, sent: []Content{iso, NewContent("b", nil)}, want: "not those"},
+		"none":                                  {known: []File{iso.File}, want: "not those"},
+		"many":                                  {sent: []Content{iso, iso, iso, iso, iso, iso, iso, iso}, want: "not those"},
+		"by the launcher":                       {known: []File{iso.File}, sent: []Content{iso}, fails: errors.New("disk full"), want: "disk full"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &played{fails: c.fails}
@@ -147,51 +147,51 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestWithoutProof the guest does not go on.
+// TestWithoutProof: the guest does not resume.
 func TestWithoutProof(t *testing.T) {
 	noLeaks(t)
 	p := &played{}
 	c, over, _ := controlled(t, nil, p)
 	_, err := c.Resume(t.Context(), Proof{By: "hope"})
-	require.ErrorContains(t, err, "no proof")
+	require.ErrorContains(t, err, "no valid proof")
 	_, err = c.ask(t.Context(), request{Kind: kindResume})
-	require.ErrorContains(t, err, "no proof")
+	require.ErrorContains(t, err, "no valid proof")
 	_, err = c.ask(t.Context(), request{Kind: "reboot"})
-	require.ErrorContains(t, err, "no request")
+	require.ErrorContains(t, err, "unknown request")
 	c.Close()
 	require.False(t, <-over)
 	require.Empty(t, p.done)
 }
 
-// TestControlEndsWithItsContext, at either end.
+// TestControlEndsWithItsContext: the control channel ends with the context of either end.
 func TestControlEndsWithItsContext(t *testing.T) {
 	noLeaks(t)
 	a, b := secured(t)
 	defer b.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err := NewController(a).Resume(ctx, Proof{By: contract.ProofLibvirt}) // nobody answers
+	_, err := NewController(a).Resume(ctx, Proof{By: contract.ProofLibvirt}) // no side answers
 	require.ErrorIs(t, err, context.Canceled)
 
 	a, b = secured(t)
 	defer a.Close()
 	ctx, cancel = context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err = Serve(ctx, b, nil, &played{}) // nobody asks
+	_, err = Serve(ctx, b, nil, &played{}) // no side asks
 	require.Error(t, err)
 }
 
 func TestCheckFiles(t *testing.T) {
 	good := NewContent("cloudinit.iso", []byte("x")).File
 	for want, f := range map[string]func(*File){
-		"":              func(*File) {},
-		"not the name":  func(f *File) { f.Name = "a/b" },
-		"the name":      func(f *File) { f.Name = ".." },
-		"name of":       func(f *File) { f.Name = "" },
-		"of a file":     func(f *File) { f.Name = strings.Repeat("n", 129) },
-		"bytes, and":    func(f *File) { f.Size = contract.LargestMigrationFile + 1 },
-		"-1 bytes":      func(f *File) { f.Size = -1 },
-		"has no digest": func(f *File) { f.SHA256 = "" },
+		"":                  func(*File) {},
+		"not the name":      func(f *File) { f.Name = "a/b" },
+		"the name":          func(f *File) { f.Name = ".." },
+		"name of":           func(f *File) { f.Name = "" },
+		"of a file":         func(f *File) { f.Name = strings.Repeat("n", 129) },
+		"exceeds the limit": func(f *File) { f.Size = contract.LargestMigrationFile + 1 },
+		"-1 bytes":          func(f *File) { f.Size = -1 },
+		"has no digest":     func(f *File) { f.SHA256 = "" },
 	} {
 		bad := good
 		f(&bad)
@@ -205,7 +205,7 @@ func TestCheckFiles(t *testing.T) {
 	require.ErrorContains(t, CheckFiles(make([]File, contract.MostMigrationFiles+1)), "17 files")
 }
 
-// fixed is a connection that says what was written before, and hears nothing.
+// fixed is a connection with fixed input, which discards output.
 type fixed struct {
 	Stream
 	io.Reader
@@ -220,7 +220,7 @@ func (fixed) SetReadDeadline(time.Time) error  { return nil }
 func (fixed) SetWriteDeadline(time.Time) error { return nil }
 func (fixed) LocalAddr() net.Addr              { return nil }
 
-// FuzzServe: whatever a source says, the guest goes on only with a proof, and files arrive only as they are known.
+// FuzzServe: whatever a source sends, the guest resumes only with a proof, and only known files arrive.
 func FuzzServe(f *testing.F) {
 	known := NewContent("a", []byte("data"))
 	for _, seed := range []string{
@@ -243,7 +243,7 @@ func FuzzServe(f *testing.F) {
 		}
 		for _, c := range p.files {
 			if c.File != known.File || !bytes.Equal(c.Data, known.Data) {
-				t.Fatalf("files that nobody knows: %v", c)
+				t.Fatalf("unknown files: %v", c)
 			}
 		}
 	})

@@ -1,12 +1,12 @@
-// Package migration is what two node workers have agreed on for moving a guest: who they know each other by, and what
-// they say. The source's node worker dials the target's, once for each stream that libvirt or QEMU opens, and once for
-// what the node workers themselves have to say (Control).
+// Package migration has the protocol by which two node workers move a guest: how they identify each other, and the
+// messages that they exchange. The source's node worker dials the target's, once for each stream that libvirt or QEMU
+// opens, and once for the messages of the node workers themselves (Control).
 //
-// Each side of each migration has a key of its own that is never written down, with a certificate that it has signed
-// itself. What the other side has to show is known beforehand, by the key's fingerprint: fingerprints travel through
-// the workflow of the migration. So a certificate is good for one migration and one role, and no authority exists whose
-// key could be lost. It is TLS 1.3 only, without resumption; the name that is asked for says which migration is meant.
+// Each side of each migration has a key of its own that is only in memory, with a self-signed certificate. Each side
+// knows the fingerprint of the other's key beforehand: fingerprints travel through the workflow of the migration. So a
+// certificate is good for one migration and one role, and there is no authority whose key could be stolen. It is TLS
+// 1.3 only, without resumption; the server name identifies the migration.
 //
-// After the handshake the dialer says in one line which channel it wants, and is answered in one line. Then the
-// connection carries the channel's bytes, each direction until its own end (Pipe).
+// After the handshake the dialer requests a channel in one line, and is answered in one line. Then the connection
+// carries the channel's bytes, each direction until its own end (Pipe).
 package migration

@@ -8,47 +8,47 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// File is one that a guest's disks need and that libvirt does not copy.
+// File is a file that a guest's disks need and that libvirt does not copy.
 type File = contract.MigrationFile
 
-// Content is a file with what is in it.
+// Content is a file with its content.
 type Content struct {
 	File
 	Data []byte
 }
 
-// NewContent is a file with that in it.
+// NewContent returns a file with that content.
 func NewContent(name string, data []byte) Content {
 	sum := sha256.Sum256(data)
 	return Content{File: File{Name: name, Size: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}, Data: data}
 }
 
-// CheckFiles refuses what no migration has: other nodes and launchers say what there is.
+// CheckFiles refuses lists that are out of bounds: they come from other nodes and launchers.
 func CheckFiles(files []File) error {
 	if len(files) > contract.MostMigrationFiles {
-		return fmt.Errorf("there are %d files, and %d are the most", len(files), contract.MostMigrationFiles)
+		return fmt.Errorf("%d files exceed the limit of %d", len(files), contract.MostMigrationFiles)
 	}
 	for i, f := range files {
 		switch {
 		case f.Name == "" || f.Name == "." || f.Name == ".." || filepath.Base(f.Name) != f.Name || len(f.Name) > 128:
 			return fmt.Errorf("%.140q is not the name of a file", f.Name)
 		case f.Size < 0 || f.Size > contract.LargestMigrationFile:
-			return fmt.Errorf("the file %s has %d bytes, and %d are the most", clean(f.Name), f.Size,
+			return fmt.Errorf("the file %s has %d bytes, which exceeds the limit of %d", clean(f.Name), f.Size,
 				contract.LargestMigrationFile)
 		case !fingerprint.MatchString(f.SHA256):
 			return fmt.Errorf("the file %s has no digest", clean(f.Name))
 		case slices.ContainsFunc(files[:i], func(o File) bool { return o.Name == f.Name }):
-			return fmt.Errorf("the file %s is there twice", clean(f.Name))
+			return fmt.Errorf("the file %s is listed twice", clean(f.Name))
 		}
 	}
 	return nil
 }
 
-// receive reads the files that were announced, which have to be those that are known: the source tells its digests
-// through the workflow, before.
+// receive reads the files that were announced, which must be the known ones: the source reports their digests through
+// the workflow, before.
 func receive(r io.Reader, announced, known []File) ([]Content, error) {
 	if !slices.Equal(announced, known) {
 		return nil, fmt.Errorf("the files are not those that the migration has")
@@ -61,7 +61,7 @@ func receive(r io.Reader, announced, known []File) ([]Content, error) {
 		}
 		c := NewContent(f.Name, data)
 		if c.File != f {
-			return nil, fmt.Errorf("the file %s has another content than the migration says", clean(f.Name))
+			return nil, fmt.Errorf("the content of the file %s does not match the migration's digest", clean(f.Name))
 		}
 		out = append(out, c)
 	}

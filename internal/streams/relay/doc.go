@@ -1,4 +1,4 @@
-// Package relay carries what two sides say to each other, with back-pressure: nothing is read while what was read
-// before has not been taken. It ends when either side ends, when a side takes nothing for a while, and when nothing has
-// come for long.
+// Package relay carries bytes between two sides, with back-pressure: it reads nothing more until what it has read is
+// written. It ends when either side ends, when a side accepts nothing for a while, and when no data has arrived for
+// long.
 package relay

@@ -8,30 +8,29 @@ import (
 	"time"
 )
 
-// Buffer is what one direction holds at most, in bytes, beside what the kernel and the protocols on both sides hold.
+// Buffer is the size of the buffer of one direction, in bytes, beside those of the kernel and the protocols on both
+// sides.
 const Buffer = 32 << 10
 
-// Why a relay has ended, where neither side did it.
-//
-//nolint:gochecknoglobals // constant errors
+// The errors of a relay that a time limit of Bounds has ended.
 var (
-	ErrStalled = errors.New("a side took nothing for too long")
-	ErrIdle    = errors.New("nothing came for too long")
+	ErrStalled = errors.New("a side accepted no data for too long")
+	ErrIdle    = errors.New("no data arrived for too long")
 )
 
-// Bounds in time.
+// Bounds has the time limits of a relay.
 type Bounds struct {
-	// Stalled is how long a side may take nothing, Idle how long nothing may come from either.
-	Stalled, Idle time.Duration
+	// StallTimeout is how long a side may accept no data, and IdleTimeout how long none may arrive from either.
+	StallTimeout, IdleTimeout time.Duration
 }
 
-// Mover moves one piece from one side to the other: it reads, then calls write with what writes the piece. io.EOF is
-// the end of a side.
+// Mover moves one piece from one side to the other: it reads, then calls write with a function that writes the piece.
+// It returns io.EOF at the end of a side.
 type Mover func(write func(func() error) error) error
 
-// Run moves pieces in both directions until one of them ends or ctx does. Then it calls end, once, with the reason
-// (nil: a side has ended), which has to make both sides' reads and writes fail. It returns the reason when both
-// directions have ended.
+// Run moves pieces in both directions until one of them or ctx ends. Then it calls end, once, with the reason (nil: a
+// side has ended), which must make both sides' reads and writes fail. It returns the reason when both directions have
+// ended.
 func Run(ctx context.Context, b Bounds, end func(error), there, back Mover) error {
 	var why error
 	var once sync.Once
@@ -43,18 +42,18 @@ func Run(ctx context.Context, b Bounds, end func(error), there, back Mover) erro
 	}
 	left := context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
 	defer left()
-	idle := time.AfterFunc(b.Idle, func() { stop(ErrIdle) })
+	idle := time.AfterFunc(b.IdleTimeout, func() { stop(ErrIdle) })
 	defer idle.Stop()
 	var both sync.WaitGroup
 	for _, move := range []Mover{there, back} {
 		both.Go(func() {
-			stalled := time.AfterFunc(b.Stalled, func() { stop(ErrStalled) })
+			stalled := time.AfterFunc(b.StallTimeout, func() { stop(ErrStalled) })
 			stalled.Stop()
 			defer stalled.Stop()
 			for {
 				err := move(func(write func() error) error {
-					idle.Reset(b.Idle)
-					stalled.Reset(b.Stalled)
+					idle.Reset(b.IdleTimeout)
+					stalled.Reset(b.StallTimeout)
 					defer stalled.Stop()
 					return write()
 				})
@@ -70,11 +69,11 @@ func Run(ctx context.Context, b Bounds, end func(error), there, back Mover) erro
 		})
 	}
 	both.Wait()
-	once.Do(func() {}) // whoever is first is done by then
+	once.Do(func() {}) // waits for a running call of end
 	return why
 }
 
-// Bytes moves bytes as they come.
+// Bytes returns a Mover that moves bytes as they arrive.
 func Bytes(from io.Reader, to io.Writer) Mover {
 	p := make([]byte, Buffer)
 	return func(write func(func() error) error) error {
@@ -84,6 +83,6 @@ func Bytes(from io.Reader, to io.Writer) Mover {
 				return err
 			}
 		}
-		return err //nolint:wrapcheck // what a side says
+		return err // an error of a side
 	}
 }

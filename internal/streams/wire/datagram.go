@@ -7,21 +7,21 @@ import (
 	"io"
 )
 
-// MaxDatagram is the most that UDP carries over IPv4, in bytes.
+// MaxDatagram is the largest payload of UDP over IPv4, in bytes.
 const MaxDatagram = 65507
 
 const header = 2
 
-// ErrTooLong says that a datagram is longer than UDP carries.
-var ErrTooLong = errors.New("the datagram is longer than UDP carries") //nolint:gochecknoglobals // a constant error
+// ErrTooLong means that a datagram is longer than UDP can carry.
+var ErrTooLong = errors.New("the datagram is longer than UDP can carry")
 
-// WriteDatagram writes one datagram behind its length, in one call of Write.
+// WriteDatagram writes one datagram after its length, in one call of Write.
 func WriteDatagram(w io.Writer, p []byte) error {
 	if len(p) > MaxDatagram {
 		return ErrTooLong
 	}
 	frame := make([]byte, header+len(p))
-	binary.BigEndian.PutUint16(frame, uint16(len(p))) //nolint:gosec // checked above
+	binary.BigEndian.PutUint16(frame, uint16(len(p)))
 	copy(frame[header:], p)
 	if _, err := w.Write(frame); err != nil {
 		return fmt.Errorf("writing a datagram: %w", err)
@@ -29,7 +29,8 @@ func WriteDatagram(w io.Writer, p []byte) error {
 	return nil
 }
 
-// ReadDatagram reads one into buffer, which takes MaxDatagram bytes. io.EOF comes between two datagrams only.
+// ReadDatagram reads one datagram into buffer, which needs MaxDatagram bytes. It returns io.EOF only between two
+// datagrams.
 func ReadDatagram(r io.Reader, buffer []byte) (int, error) {
 	var length [header]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

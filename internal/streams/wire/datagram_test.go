@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzReadDatagram: whatever comes, what is read is what was written, and nothing is read beyond a buffer.
+// FuzzReadDatagram: for any input, what is read is what was written, and nothing is written beyond the buffer.
 func FuzzReadDatagram(f *testing.F) {
 	for _, seed := range [][]byte{{}, {0}, {0, 0}, {0, 1, 'a'}, {0, 2, 'a'}, {255, 255, 0},
 		{0, 3, 'a', 'b', 'c', 0, 1, 'd'}} {

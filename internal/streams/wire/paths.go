@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	// Port of the access server, as KubeVirt's node agent has it.
+	// Port of the access server, which is that of KubeVirt's node agent.
 	Port = 8186
-	// Upgrade is the protocol that a stream's request asks to change to.
+	// Upgrade is the protocol to which a stream's request upgrades.
 	Upgrade = "virtflow-stream"
 	// ServerName and ClientName are the DNS names in the certificates of the two roles. No host has these names: they
-	// say what somebody is, not where.
+	// identify a role, not an address.
 	ServerName = "virtflow-node-worker"
 	ClientName = "virtflow-api-server"
 	// PictureType and DetailsType are the content types of a screenshot and of a GuestDetailsResponse (launcher/rpc).
@@ -19,7 +19,7 @@ const (
 	DetailsType = "application/x-protobuf"
 )
 
-// The server's patterns. A pod belongs to the VMI with that UID, or nothing is found.
+// The server's patterns. If the pod is not one of the VMI with that UID, the answer is 404.
 const (
 	prefix             = "GET /v1/vmis/{vmi}/pods/{pod}/"
 	PatternConsole     = prefix + "console"
@@ -30,7 +30,7 @@ const (
 	PatternDetails     = prefix + "guest"
 )
 
-// What a client asks of a guest.
+// What a client requests of a guest.
 const (
 	Console    = "console"
 	VNC        = "vnc"
@@ -45,12 +45,12 @@ const (
 	MoveCursor      = "moveCursor"
 )
 
-// Path of something of the guest of a VMI, in the pod of its launcher; both are UIDs.
+// Path returns the path of a resource of a VMI's guest, in the pod of its launcher; both are UIDs.
 func Path(vmi, pod, what string) string {
 	return "/v1/vmis/" + url.PathEscape(vmi) + "/pods/" + url.PathEscape(pod) + "/" + what
 }
 
-// PortForward is what to ask for a port of the guest; the protocol is tcp or udp.
+// PortForward returns the resource for a port of the guest; the protocol is tcp or udp.
 func PortForward(port uint16, protocol string) string {
 	return fmt.Sprintf("portforward/%d/%s", port, protocol)
 }

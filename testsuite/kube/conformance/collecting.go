@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// owned is metadata that names a VM as owner.
+// owned returns metadata that names a VM as owner.
 func owned(o *object, block bool) string {
 	return fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"VirtualMachine","name":%q,"uid":%q,"controller":%t,"blockOwnerDeletion":%t}`, Group, o.GetName(), o.GetUID(), block, block)
 }
@@ -55,7 +55,7 @@ func collecting() []testCase {
 			r.create(r.vmis(), r.vmi("marker", refs(owned(gone, true))))
 			r.delete(r.vms(), "a", policy(metav1.DeletePropagationBackground))
 			r.delete(r.vms(), "gone", metav1.DeleteOptions{})
-			r.absent(r.vmis(), "marker") // the collector has been here since
+			r.absent(r.vmis(), "marker") // the collector has processed the deletion before this
 			require.Nil(r, r.get(r.vmis(), "b").GetDeletionTimestamp())
 			r.merged(r.vms(), "a", "", `{"metadata":{"finalizers":null}}`)
 			r.absent(r.vmis(), "b")

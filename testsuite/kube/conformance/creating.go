@@ -93,7 +93,7 @@ func creating() []testCase {
 		}},
 		{"a value of another type", func(r *rig) {
 			o := r.vm("a", "")
-			o.Object["spec"].(map[string]any)["running"] = "yes" //nolint:forcetypeassert // made above
+			o.Object["spec"].(map[string]any)["running"] = "yes"
 			_, err := r.vms().Create(r.Context(), o, metav1.CreateOptions{})
 			status := r.refused(err, 422, metav1.StatusReasonInvalid)
 			require.Equal(r, "spec.running", status.Details.Causes[0].Field)
@@ -110,10 +110,10 @@ func creating() []testCase {
 		}},
 		{"what the schema does not know is dropped", func(r *rig) {
 			o := r.vm("a", "")
-			o.Object["spec"].(map[string]any)["unheardOf"] = "x" //nolint:forcetypeassert // made above
+			o.Object["spec"].(map[string]any)["unknownField"] = "x"
 			made := r.create(r.vms(), o)
-			require.Empty(r, text(made, "spec", "unheardOf"))
-			patched := r.merged(r.vms(), "a", "", `{"spec":{"unheardOf":true}}`)
+			require.Empty(r, text(made, "spec", "unknownField"))
+			patched := r.merged(r.vms(), "a", "", `{"spec":{"unknownField":true}}`)
 			require.Equal(r, made.GetResourceVersion(), patched.GetResourceVersion())
 			require.Equal(r, int64(1), patched.GetGeneration())
 		}},

@@ -19,13 +19,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/virtflow/virtflow/testsuite/figures"
+	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 // Group is the API group that the API server must serve the custom resources under.
 const Group = "conformance.virtflow.io"
 
-// patience is how long what the API server or its controllers do by themselves may take.
+// patience is the limit for what the API server or its controllers do by themselves.
 const patience = time.Minute
 
 // rig is one API server with a namespace for one case.
@@ -39,7 +39,7 @@ type rig struct {
 // object is one custom or core object without a Go type.
 type object = unstructured.Unstructured
 
-// Run runs every case and prints a line with the figures; server says which API server it is.
+// Run runs every case and prints a line with the figures; server names the API server.
 func Run(t *testing.T, config *rest.Config, server string) {
 	t.Helper()
 	d, err := dynamic.NewForConfig(config)
@@ -58,11 +58,11 @@ func Run(t *testing.T, config *rest.Config, server string) {
 			passed++
 		}
 	}
-	figures.Print(t, "conformance: cases %d, passed %d (%s)", len(all), passed, server)
+	suite.PrintFigures(t, "conformance: cases %d, passed %d (%s)", len(all), passed, server)
 	require.NotEmpty(t, all)
 }
 
-// namespace makes one that goes with the case.
+// namespace creates a namespace that is deleted after the case.
 func (r *rig) namespace() string {
 	r.Helper()
 	ctx := context.Background()
@@ -112,7 +112,7 @@ func parse(r *rig, format string, args ...any) *object {
 
 const template = `{"metadata":{},"spec":{"domain":{"devices":{}}}}`
 
-// vm is a VirtualMachine; metadata is further JSON such as `"finalizers":["a/b"]`.
+// vm returns a VirtualMachine; metadata is further JSON such as `"finalizers":["a/b"]`.
 func (r *rig) vm(name, metadata string) *object {
 	r.Helper()
 	return parse(r, `{"apiVersion":"%s/v1","kind":"VirtualMachine","metadata":{"name":%q%s},"spec":{"runStrategy":"Halted","template":%s}}`, Group, name, more(metadata), template)
@@ -134,13 +134,13 @@ func (r *rig) set(name string, replicas int) *object {
 		Group, name, replicas, template)
 }
 
-// pod is one that no scheduler takes; on a node, that node has no kubelet.
+// pod returns a pod that no scheduler binds. Its node, if any, has no kubelet.
 func (r *rig) pod(name, metadata, node string) *object {
 	r.Helper()
 	if node != "" {
 		node = fmt.Sprintf(`,"nodeName":%q`, node)
 	}
-	return parse(r, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q%s},"spec":{"schedulerName":"nobody","terminationGracePeriodSeconds":30,"automountServiceAccountToken":false,
+	return parse(r, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q%s},"spec":{"schedulerName":"none","terminationGracePeriodSeconds":30,"automountServiceAccountToken":false,
 		"containers":[{"name":"compute","image":"localhost/none:1"}]%s}}`, name, more(metadata), node)
 }
 
@@ -151,7 +151,7 @@ func more(metadata string) string {
 	return "," + metadata
 }
 
-// nowhere is a node that does not exist.
+// nowhere is the name of a node that does not exist.
 const nowhere = "conformance-nowhere"
 
 func (r *rig) create(in dynamic.ResourceInterface, o *object) *object {
@@ -195,11 +195,11 @@ func (r *rig) refused(err error, code int, reason metav1.StatusReason) metav1.St
 	r.Helper()
 	var status apierrors.APIStatus
 	require.ErrorAs(r, err, &status)
-	require.Equal(r, []any{int32(code), reason}, []any{status.Status().Code, status.Status().Reason}, "%v", err) //nolint:gosec // an HTTP status
+	require.Equal(r, []any{int32(code), reason}, []any{status.Status().Code, status.Status().Reason}, "%v", err)
 	return status.Status()
 }
 
-// absent checks that an object is not there, or soon no longer.
+// absent checks that an object does not exist, or soon does not.
 func (r *rig) absent(in dynamic.ResourceInterface, name string) {
 	r.Helper()
 	r.until(name+" is gone", func() error {
@@ -211,7 +211,7 @@ func (r *rig) absent(in dynamic.ResourceInterface, name string) {
 	})
 }
 
-// until waits for what a controller does.
+// until waits for a controller.
 func (r *rig) until(what string, check func() error) {
 	r.Helper()
 	end := time.Now().Add(patience)

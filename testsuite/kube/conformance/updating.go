@@ -69,7 +69,7 @@ func updating() []testCase {
 				`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"x/y","status":"True"}]}}`, notThis))
 			r.merged(r.vms(), "a", "", `{"metadata":{"uid":%q,"labels":{"x":"y"}}}`, vm.GetUID())
 			_, err := r.merge(r.vms(), "a", "", `{"metadata":{"uid":%q,"resourceVersion":"1"}}`, notThis)
-			r.refused(err, 409, metav1.StatusReasonConflict) // the version is looked at first
+			r.refused(err, 409, metav1.StatusReasonConflict) // the version is compared first
 		}},
 		{"a status patch with another UID goes by the resourceVersion alone", func(r *rig) {
 			r.create(r.vms(), r.vm("a", ""))
@@ -110,7 +110,7 @@ func updating() []testCase {
 			_, err := r.pods().Update(r.Context(), o, metav1.UpdateOptions{})
 			require.NoError(r, err)
 		}},
-		{"what nobody may change", func(r *rig) {
+		{"immutable fields", func(r *rig) {
 			first := r.create(r.vms(), r.vm("a", `"finalizers":["a.b/c"]`))
 			o := r.merged(r.vms(), "a", "", `{"metadata":{"creationTimestamp":"2001-01-01T00:00:00Z"}}`)
 			require.Equal(r, first.GetCreationTimestamp(), o.GetCreationTimestamp())
@@ -192,7 +192,7 @@ func patching() []testCase {
 	}
 }
 
-// conditionOf is the status of a condition, "" where there is none.
+// conditionOf returns the status of a condition; "": there is none.
 func conditionOf(o *object, kind string) string {
 	status, _ := o.Object["status"].(map[string]any)
 	list, _ := status["conditions"].([]any)

@@ -37,7 +37,7 @@ func versionOf(r *rig, o *object) int64 {
 
 func watching() []testCase {
 	return []testCase{
-		{"a watch goes on from a list", func(r *rig) {
+		{"a watch continues from a list", func(r *rig) {
 			r.create(r.vms(), r.vm("before", ""))
 			list, err := r.vms().List(r.Context(), metav1.ListOptions{})
 			require.NoError(r, err)

@@ -88,7 +88,7 @@ func record(ctx context.Context, c client.Client, namespace, query, out, release
 			name := fmt.Sprintf("%s-%s-%02d.json", release, strings.ToLower(kind), i+1)
 			b, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(r.history)
 			if err != nil {
-				return fmt.Errorf("writing down %s: %w", r.id, err)
+				return fmt.Errorf("writing %s: %w", r.id, err)
 			}
 			if err := os.WriteFile(filepath.Join(out, name), b, 0o644); err != nil {
 				return fmt.Errorf("writing %s: %w", name, err)

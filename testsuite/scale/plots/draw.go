@@ -21,7 +21,7 @@ type picture struct {
 	width, height vg.Length
 }
 
-// write leaves a margin: labels are wider than they are reckoned.
+// write leaves a margin, because labels are wider than calculated.
 func (p *picture) write(file string) error {
 	const margin = 10 // points
 	canvas := vgsvg.New(p.width, p.height)
@@ -42,7 +42,7 @@ func newPicture(title, x, y string) *picture {
 	return p
 }
 
-// progress is how many machines had done a step after how long.
+// progress draws how many machines had done a step after which time.
 func progress(steps []step) (*picture, error) {
 	p := newPicture("Machines that have finished the step", "seconds", "machines")
 	p.X.Min, p.Y.Min = 0, 0
@@ -62,7 +62,7 @@ func progress(steps []step) (*picture, error) {
 	return p, nil
 }
 
-// requests is what each machine has cost the API server, by verb and resource.
+// requests draws the requests to the API server about each machine, by verb and resource.
 func requests(steps []step) (*picture, error) {
 	return bars("Requests about each machine, events apart", "requests", steps, func(s step) map[string]float64 {
 		out := map[string]float64{}
@@ -73,9 +73,9 @@ func requests(steps []step) (*picture, error) {
 	})
 }
 
-// processes is how much processor time each machine has taken, by program.
+// processes draws the processor time for each machine, by program.
 func processes(steps []step) (*picture, error) {
-	return bars("Processor time for each machine, all else that goes on included", "milliseconds", steps,
+	return bars("Processor time for each machine, including all other work", "milliseconds", steps,
 		func(s step) map[string]float64 {
 			out := map[string]float64{}
 			for program, u := range s.Used {
@@ -85,7 +85,7 @@ func processes(steps []step) (*picture, error) {
 		})
 }
 
-// memory is what each program has in memory after a step.
+// memory draws the resident memory of each program after a step.
 func memory(steps []step) (*picture, error) {
 	return bars("Resident memory after the step", "MiB", steps, func(s step) map[string]float64 {
 		out := map[string]float64{}
@@ -96,7 +96,7 @@ func memory(steps []step) (*picture, error) {
 	})
 }
 
-// legs is when, after the user's request, others about the same machine were answered.
+// legs draws when other requests about a machine were answered after the user's request.
 func legs(steps []step) (*picture, error) {
 	return bars("From the user's request until others about the machine were answered: median", "seconds", steps,
 		func(s step) map[string]float64 {
@@ -108,7 +108,7 @@ func legs(steps []step) (*picture, error) {
 		})
 }
 
-// histories is what Temporal has recorded about each machine.
+// histories draws what Temporal has recorded about each machine.
 func histories(steps []step) (*picture, error) {
 	return bars("In Temporal's histories for each machine", "", steps, func(s step) map[string]float64 {
 		out, h := map[string]float64{}, s.Histories
@@ -124,7 +124,7 @@ func histories(steps []step) (*picture, error) {
 	})
 }
 
-// bars has a group of bars for each name that a step has a figure of, from the smallest at the bottom. It is nil where
+// bars draws a group of bars for each name that a step has a figure of, the smallest at the bottom. It returns nil if
 // there are no figures.
 func bars(title, unit string, steps []step, figures func(step) map[string]float64) (*picture, error) {
 	sums := map[string]float64{}

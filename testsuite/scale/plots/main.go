@@ -1,5 +1,5 @@
-// Command plots draws what the command scale has measured (--out) as SVG images. It is a module of its own, for what it
-// draws with is none of the product's.
+// Command plots draws what the command scale has measured (--out) as SVG images. It is a module of its own, because its
+// drawing library is not a dependency of the product.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// report is what the command scale writes; durations are in nanoseconds.
+// report is the report of the command scale; durations are in nanoseconds.
 type report struct {
 	Steps []step `json:"steps"`
 }
@@ -38,7 +38,7 @@ type step struct {
 }
 
 func main() {
-	in := flag.String("in", "", "what the command scale has written")
+	in := flag.String("in", "", "the report of the command scale")
 	out := flag.String("out", ".", "folder for the images")
 	flag.Parse()
 	if err := all(*in, *out); err != nil {

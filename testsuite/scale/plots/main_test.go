@@ -15,8 +15,8 @@ func written(t *testing.T, report string) string {
 	return file
 }
 
-// TestAReportIsDrawn as the command scale writes it: its own test holds it to the same file.
-func TestAReportIsDrawn(t *testing.T) {
+// TestDrawsReport draws a report of the command scale, whose own test compares with the same file.
+func TestDrawsReport(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "new")
 	require.NoError(t, all("../testdata/report.json", out))
 	for file, labels := range map[string][]string{
@@ -36,8 +36,8 @@ func TestAReportIsDrawn(t *testing.T) {
 	}
 }
 
-// TestWhatAReportLacks is not drawn: KubeVirt's has no Temporal in it.
-func TestWhatAReportLacks(t *testing.T) {
+// TestSkipsMissingFigures: KubeVirt's report has no figures of Temporal.
+func TestSkipsMissingFigures(t *testing.T) {
 	out := t.TempDir()
 	require.NoError(t, all(written(t, `{"steps": [{"stage": "load", "what": "start", "done": [1],
 		"used": {"etcd": {"cpu": 1, "resident": 1}}, "calls": {"by": {"create pods": 1}}}]}`), out))
@@ -48,7 +48,7 @@ func TestWhatAReportLacks(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(out, "scale-histories.svg"))
 }
 
-func TestAReportOfNothingIsRefused(t *testing.T) {
+func TestRefusesEmptyReport(t *testing.T) {
 	require.ErrorContains(t, all(filepath.Join(t.TempDir(), "none.json"), t.TempDir()), "-in")
 	require.ErrorContains(t, all(written(t, "[1]"), t.TempDir()), "not what the command scale writes")
 	require.ErrorContains(t, all(written(t, `{"steps": [{"stage": "rest", "done": [1]}]}`), t.TempDir()),

@@ -14,11 +14,11 @@ import (
 const (
 	controlQueue = "control"
 	nodeQueue    = "node"
-	observed     = "observed" // the one signal: something that was seen in the cluster
+	observed     = "observed" // the one signal: an observation of the cluster
 )
 
 // flow is one start of a machine: a VM entity and a VMI entity, six calls to the cluster, one to the node, five signals
-// (to the VM: wanted, instance running; to the VMI: wanted, pod ready, domain running).
+// (to the VM: desired action, instance running; to the VMI: desired action, pod ready, domain running).
 type flow struct {
 	client client.Client
 	// regular makes the calls to the cluster regular activities instead of local ones.
@@ -38,7 +38,7 @@ func (f *flow) workers() []worker.Worker {
 	return []worker.Worker{control, node}
 }
 
-// VM makes the VMI and waits until it runs.
+// VM creates the VMI and waits until it runs.
 func (f *flow) VM(ctx workflow.Context, name string) error {
 	signals := workflow.GetSignalChannel(ctx, observed)
 	signals.Receive(ctx, nil)
@@ -49,7 +49,7 @@ func (f *flow) VM(ctx workflow.Context, name string) error {
 	return f.calls(ctx, name, f.Call)
 }
 
-// VMI makes the pod, has the node start the domain and says so.
+// VMI creates the pod, has the node start the domain and writes its status.
 func (f *flow) VMI(ctx workflow.Context, name string) error {
 	signals := workflow.GetSignalChannel(ctx, observed)
 	signals.Receive(ctx, nil)
@@ -85,15 +85,15 @@ func (f *flow) calls(ctx workflow.Context, name string, functions ...any) error 
 	return nil
 }
 
-// Call stands for a call to the cluster that nobody answers with a signal.
+// Call stands for a call to the cluster without a signal as its answer.
 func (f *flow) Call(context.Context, string) error { return nil }
 
-// CreateVMI makes the object, which is seen at once and starts its entity.
+// CreateVMI creates the object, which is observed at once and starts its entity.
 func (f *flow) CreateVMI(ctx context.Context, name string) error {
 	return f.observe(ctx, "vmi/"+name, f.VMI, name)
 }
 
-// CreatePod makes the pod, which is ready at once.
+// CreatePod creates the pod, which is ready at once.
 func (f *flow) CreatePod(ctx context.Context, name string) error {
 	return f.client.SignalWorkflow(ctx, "vmi/"+name, "", observed, "pod ready")
 }
@@ -103,12 +103,12 @@ func (f *flow) StartDomain(ctx context.Context, name string) error {
 	return f.client.SignalWorkflow(ctx, "vmi/"+name, "", observed, "domain running")
 }
 
-// Running writes the status, which is seen at once by the VM.
+// Running writes the status, which the VM observes at once.
 func (f *flow) Running(ctx context.Context, name string) error {
 	return f.client.SignalWorkflow(ctx, "vm/"+name, "", observed, "instance running")
 }
 
-// observe delivers an observation to an entity, which is started if it is not there.
+// observe delivers an observation to an entity, and starts it if it does not run.
 func (f *flow) observe(ctx context.Context, id string, entity any, name string) error {
 	_, err := f.client.SignalWithStartWorkflow(ctx, id, observed, "wanted",
 		client.StartWorkflowOptions{TaskQueue: controlQueue}, entity, name)

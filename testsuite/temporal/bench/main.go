@@ -27,7 +27,7 @@ import (
 
 const namespace = "bench"
 
-// variant is one row of the table: a server's environment and a way to write the workflows.
+// variant is one row of the table: a server's environment and a form of the workflows.
 type variant struct {
 	name    string
 	env     []string
@@ -55,7 +55,7 @@ func variants() []variant {
 	}
 }
 
-// result is what one variant needed.
+// result has the measurements of one variant.
 type result struct {
 	p50One, p50Many  time.Duration
 	rate             float64       // starts a second, many at once
@@ -156,7 +156,7 @@ func concurrently(ctx context.Context, f *flow, prefix string, n int) ([]time.Du
 	return took, errors.Join(errs...)
 }
 
-// spent is the server's processor time for what the function does.
+// spent returns the server's processor time during a function.
 func spent(server *trial.Server, do func() error) (time.Duration, error) {
 	before, err := server.CPU()
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// WriteCertificates makes a CA and the certificates that the server wants, valid for an hour, and writes them into dir.
+// WriteCertificates creates a CA, the certificates that the server needs, and one with its role for each of virtflow's
+// processes, valid for an hour, and writes them into dir.
 func WriteCertificates(dir string) error {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -31,8 +32,12 @@ func WriteCertificates(dir string) error {
 		return err
 	}
 	for name, usages := range map[string][]x509.ExtKeyUsage{
-		"server": {x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		"client": {x509.ExtKeyUsageClientAuth},
+		"server":         {x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		"client":         {x509.ExtKeyUsageClientAuth},
+		"control-worker": {x509.ExtKeyUsageClientAuth},
+		"crdwatch":       {x509.ExtKeyUsageClientAuth},
+		"api-server":     {x509.ExtKeyUsageClientAuth},
+		"node-gateway":   {x509.ExtKeyUsageClientAuth},
 	} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
@@ -43,8 +48,12 @@ func WriteCertificates(dir string) error {
 			KeyUsage:    x509.KeyUsageDigitalSignature,
 			ExtKeyUsage: usages,
 		}
-		if name == "server" {
+		switch name {
+		case "client":
+		case "server":
 			leaf.DNSNames, leaf.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
+		default:
+			leaf.Subject.Organization = []string{"virtflow:" + name}
 		}
 		if err := write(dir, name, leaf, key, ca, caKey); err != nil {
 			return err

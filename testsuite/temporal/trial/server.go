@@ -37,8 +37,8 @@ type Server struct {
 	process *exec.Cmd
 }
 
-// New prepares a server in dir, not started yet. Env is added to the program's environment, and flags to those that say
-// where it is.
+// New prepares a server in dir, without starting it. Env is added to the program's environment, and flags to those with
+// its addresses and files.
 func New(dir, config string, env []string, program string, flags ...string) (*Server, error) {
 	server := &Server{TLS: filepath.Join(dir, "tls"), data: filepath.Join(dir, "data"), env: env}
 	if err := os.MkdirAll(server.TLS, 0o700); err != nil {
@@ -65,12 +65,12 @@ func New(dir, config string, env []string, program string, flags ...string) (*Se
 	return server, nil
 }
 
-// Command is the command line that starts the server.
+// Command returns the command line that starts the server.
 func (s *Server) Command() []string { return slices.Clone(s.command) }
 
 // Start starts the process and returns when it serves.
 func (s *Server) Start(ctx context.Context) error {
-	s.process = exec.Command(s.command[0], s.command[1:]...) //nolint:gosec // the caller's own program
+	s.process = exec.Command(s.command[0], s.command[1:]...) // the caller's own program
 	s.process.Env = append(os.Environ(), s.env...)
 	s.process.Stdout, s.process.Stderr = os.Stderr, os.Stderr
 	if err := s.process.Start(); err != nil {
@@ -82,7 +82,7 @@ func (s *Server) Start(ctx context.Context) error {
 // Kill ends the process as a crash does.
 func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
 
-// Stop ends the process in order and returns an error when its exit code is not 0.
+// Stop ends the process with SIGTERM and returns an error if its exit code is not 0.
 func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
 
 func (s *Server) end(signal syscall.Signal) error {
@@ -102,7 +102,7 @@ func (s *Server) end(signal syscall.Signal) error {
 	return err
 }
 
-// CPU is the processor time, user and system, that the running process has used so far.
+// CPU returns the processor time, user and system, that the running process has used so far.
 func (s *Server) CPU() (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Process.Pid))
 	if err != nil {
@@ -138,15 +138,15 @@ func (s *Server) Dial(ctx context.Context, namespace string) (client.Client, err
 	return connected, nil
 }
 
-// freePorts finds loopback ports that nobody uses at the moment.
+// freePorts returns loopback ports that are free at the moment.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends at once
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("finding a free port: %w", err)
 		}
-		defer func() { _ = listener.Close() }() // held until all are found, so that no two are the same
+		defer func() { _ = listener.Close() }() // held until all are found, so that they differ
 		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// lookInterval is how often a handshake looks whether the kubelet has put newer files into the directory.
+	// lookInterval is the time between checks, at a handshake, whether the kubelet has put newer files into the
+	// directory.
 	lookInterval = 2 * time.Second
 	// largestFile is far above what a bundle of a few certificates takes, in bytes.
 	largestFile = 256 << 10
@@ -30,7 +31,7 @@ type credentials struct {
 	config *tls.Config
 }
 
-// get is for tls.Config.GetConfigForClient. Files that do not fit together, as in the middle of a change, leave the
+// get implements tls.Config.GetConfigForClient. Files that do not fit together, as in the middle of a change, leave the
 // ones before in use.
 func (c *credentials) get(*tls.ClientHelloInfo) (*tls.Config, error) {
 	c.mu.Lock()

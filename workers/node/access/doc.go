@@ -1,4 +1,4 @@
-// Package access is the node worker's door for the API server, and for nobody else: an HTTPS server through which it
+// Package access serves the API server, and no other client: an HTTPS server through which it
 // reaches the guests of this node. It relays the serial console, the screen and ports of a guest, and reads what the
 // guest's agent says. Who may do so is the API server's to decide; here it is only known by a certificate of its own
 // role (package wire has the names).

@@ -16,12 +16,12 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/net/netutil"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/inflight"
 	"github.com/virtflow/virtflow/internal/streams/relay"
 	"github.com/virtflow/virtflow/internal/streams/wire"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/launchers"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -31,52 +31,52 @@ const (
 	idleConnection = time.Minute
 	// largestHeader of a request, in bytes.
 	largestHeader = 16 << 10
-	// spareConnections may be in their handshake, or ask for something that is no stream, while all streams are taken.
+	// spareConnections may ask for something that is no stream, or be in their handshake, while all streams are taken.
+	// Of those in their handshake, half may be of one address.
 	spareConnections = 64
-	// kindDetails is what is answered at once, from what an agent says.
+	// kindDetails is the kind of request that is answered at once, from what an agent reports.
 	kindDetails = "guest"
 )
 
-// Bounds of what is done at a time. The zero value is the default.
+// Bounds limits what is done at a time. The zero value is the default.
 type Bounds struct {
-	// Streams are all of this node, PerNamespace those of one namespace's VMIs, PerGuest those of one VMI.
-	Streams, PerNamespace, PerGuest int
-	// Reads are what is asked of guests' agents at a time, apart from streams. A namespace gets a quarter, a VMI half
-	// of that.
-	Reads int
-	// Bounds in time of each stream. Nothing may come for as long as the kubelet lets it for its own streams.
+	// MaxStreams is the limit of this node, MaxPerNamespace that of one namespace's VMIs (0: a quarter of what is
+	// free), MaxPerGuest that of one VMI.
+	MaxStreams, MaxPerNamespace, MaxPerGuest int
+	// MaxReads limits the concurrent requests to guests' agents, apart from streams. A namespace gets a quarter of what
+	// is free, a VMI an eighth of all.
+	MaxReads int
+	// The time limits of each stream. It may be idle for as long as the kubelet permits for its own streams.
 	relay.Bounds
 }
 
-func (b *Bounds) fill() {
-	if b.Streams == 0 {
-		b.Streams = 256
+// setDefaults replaces each limit that is 0 by its default, except MaxPerNamespace.
+func (b *Bounds) setDefaults() {
+	if b.MaxStreams == 0 {
+		b.MaxStreams = 256
 	}
-	if b.PerNamespace == 0 {
-		b.PerNamespace = inflight.Quarter(b.Streams)
+	if b.MaxPerGuest == 0 {
+		b.MaxPerGuest = 32
 	}
-	if b.PerGuest == 0 {
-		b.PerGuest = 32
+	if b.MaxReads == 0 {
+		b.MaxReads = 64
 	}
-	if b.Reads == 0 {
-		b.Reads = 64
+	if b.StallTimeout == 0 {
+		b.StallTimeout = time.Minute
 	}
-	if b.Stalled == 0 {
-		b.Stalled = time.Minute
-	}
-	if b.Idle == 0 {
-		b.Idle = 4 * time.Hour
+	if b.IdleTimeout == 0 {
+		b.IdleTimeout = 4 * time.Hour
 	}
 }
 
-// Options are what a Server needs.
+// Options configures a Server.
 type Options struct {
 	Log zerolog.Logger
 	// Credentials is the directory with tls.crt, tls.key and ca.crt. They may come later, and change.
 	Credentials string
-	// Owner says whose launcher a pod has.
+	// Owner returns the VMI whose launcher a pod has.
 	Owner func(pod string) (contract.Object, bool)
-	// Connect reaches the launcher of a pod.
+	// Connect connects to the launcher of a pod.
 	Connect func(ctx context.Context, pod string) (Launcher, error)
 	Bounds  Bounds
 	// Registry gets the metrics; may be nil.
@@ -101,14 +101,14 @@ type Server struct {
 	mu       sync.Mutex
 	inFlight inflight.Limit // streams
 	reads    inflight.Limit
-	// ctx is that of Serve; streams end with it.
-	ctx     context.Context //nolint:containedctx // streams outlive their requests' contexts, but not the server
+	// ctx is the context of Serve; streams end with it.
+	ctx     context.Context // streams outlive their requests' contexts, but not the server
 	streams sync.WaitGroup
 }
 
-// New makes a server; Serve starts it.
+// New returns a server; Serve starts it.
 func New(o Options) *Server {
-	o.Bounds.fill()
+	o.Bounds.setDefaults()
 	s := &Server{Options: o, ctx: context.Background(),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "virtflow_node_streams", Help: "Open streams to guests of this node, by kind.",
@@ -142,18 +142,26 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s.routes(),
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleConnection, MaxHeaderBytes: largestHeader,
-		// A handshake that fails is somebody else's mistake, or somebody else.
+		// Debug only: a handshake that fails is a fault of the other end, which any host may be.
 		ErrorLog:  stdlog.New(debugLog{s.Log}, "", 0),
 		Protocols: new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
+	handshakes := &inflight.Handshakes{Max: spareConnections, Each: spareConnections / 2}
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			handshakes.Admit(c)
+		} else { // it has shown its certificate and asked for something, or is closed
+			handshakes.End(c)
+		}
+	}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
-	limited := netutil.LimitListener(l, s.Bounds.Streams+s.Bounds.Reads+spareConnections)
+	limited := netutil.LimitListener(l, s.Bounds.MaxStreams+s.Bounds.MaxReads+spareConnections)
 	err := server.Serve(tls.NewListener(limited,
 		&tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: secrets.get}))
 	cancel()
-	s.mu.Lock()   // whoever was about to take a stream has it now, and nobody else gets one
+	s.mu.Lock()   // waits for requests that are taking a stream; no other gets one
 	s.mu.Unlock() //nolint:staticcheck // see above
 	s.streams.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
@@ -180,10 +188,11 @@ type handler struct {
 	do   func(w http.ResponseWriter, r *http.Request, l Launcher) error
 }
 
+// answer answers a request, counts it and logs it.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler) {
 	begun := time.Now()
 	vmi, pod := r.PathValue("vmi"), r.PathValue("pod")
-	err := s.with(w, r, h, vmi, pod)
+	err := s.serveGuest(w, r, h, vmi, pod)
 	code := http.StatusOK
 	if err != nil {
 		var f *failure
@@ -200,15 +209,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler) {
 	}
 	s.requests.WithLabelValues(h.kind, fmt.Sprint(code)).Inc()
 	s.Log.Info().Str("kind", h.kind).Str("uid", clip(vmi)).Str("pod_uid", clip(pod)).Dur("took", time.Since(begun)).
-		Int("code", code).Err(err).Msg("access to a guest")
+		Int("code", code).Err(err).Msg("served access to a guest")
 }
 
-func (s *Server) with(w http.ResponseWriter, r *http.Request, h handler, vmi, pod string) error {
+// serveGuest answers a request, if the guest is on this node and no limit is reached.
+func (s *Server) serveGuest(w http.ResponseWriter, r *http.Request, h handler, vmi, pod string) error {
 	owner, known := s.Owner(pod)
 	if !known || vmi == "" || owner.UID != vmi {
 		return &failure{http.StatusNotFound, "that guest is not on this node"}
 	}
-	done, err := s.take(h.kind, owner)
+	done, err := s.acquire(h.kind, owner)
 	if err != nil {
 		return err
 	}
@@ -221,8 +231,8 @@ func (s *Server) with(w http.ResponseWriter, r *http.Request, h handler, vmi, po
 	return h.do(w, r, l)
 }
 
-// take counts a request until done is called.
-func (s *Server) take(kind string, vmi contract.Object) (done func(), err error) {
+// acquire counts a request until done is called.
+func (s *Server) acquire(kind string, vmi contract.Object) (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -231,12 +241,11 @@ func (s *Server) take(kind string, vmi contract.Object) (done func(), err error)
 	namespace, guest := inflight.Quota{Owner: "namespace " + vmi.Namespace}, inflight.Quota{Owner: "guest " + vmi.UID}
 	var release func()
 	if kind == kindDetails {
-		namespace.Max = inflight.Quarter(s.Bounds.Reads)
-		guest.Max = max(1, namespace.Max/2) //nolint:mnd // half
-		release, err = s.reads.Acquire(s.Bounds.Reads, namespace, guest)
+		guest.Max = max(1, s.Bounds.MaxReads/8)
+		release, err = s.reads.Acquire(s.Bounds.MaxReads, namespace, guest)
 	} else {
-		namespace.Max, guest.Max = s.Bounds.PerNamespace, s.Bounds.PerGuest
-		release, err = s.inFlight.Acquire(s.Bounds.Streams, namespace, guest)
+		namespace.Max, guest.Max = s.Bounds.MaxPerNamespace, s.Bounds.MaxPerGuest
+		release, err = s.inFlight.Acquire(s.Bounds.MaxStreams, namespace, guest)
 	}
 	if err != nil {
 		return nil, exceeded(err, namespace)
@@ -253,7 +262,7 @@ func (s *Server) take(kind string, vmi contract.Object) (done func(), err error)
 	}, nil
 }
 
-// exceeded says to the user who has taken what.
+// exceeded returns the error for the user: which limit is reached.
 func exceeded(err error, namespace inflight.Quota) error {
 	var f *inflight.ExceededError
 	switch {
@@ -282,7 +291,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// clip is s as far as a log needs it.
+// clip returns as much of s as a log needs.
 func clip(s string) string { return s[:min(len(s), 64)] }
 
 // debugLog takes the lines of Go's own logger.

@@ -28,18 +28,18 @@ func (s *Server) vnc(w http.ResponseWriter, r *http.Request, l Launcher) error {
 	return s.attach(w, r, l, rpc.Device_DEVICE_VNC, r.URL.Query().Get(wire.PreserveSession) == "true", preserved())
 }
 
-// preserved is KubeVirt's answer where somebody else's session was to be preserved.
+// preserved returns KubeVirt's answer if another user's session is to be preserved.
 func preserved() *failure {
 	return &failure{http.StatusConflict, "Active VNC connection. Request denied."}
 }
 
-// usbRedir answers as KubeVirt where each of the guest's ports has somebody's device.
+// usbRedir answers as KubeVirt if each of the guest's ports is in use.
 func (s *Server) usbRedir(w http.ResponseWriter, r *http.Request, l Launcher) error {
 	return s.attach(w, r, l, rpc.Device_DEVICE_USB_REDIRECTION, false,
 		&failure{http.StatusServiceUnavailable, "each of the guest's ports for USB devices is in use"})
 }
 
-// attach connects with a device of the guest; busy is the answer where others have it.
+// attach connects with a device of the guest; busy is the answer if the device is in use.
 func (s *Server) attach(
 	w http.ResponseWriter, r *http.Request, l Launcher, device rpc.Device, preserve bool, busy *failure,
 ) error {
@@ -121,7 +121,7 @@ func datagramsIn(from io.Reader, to io.Writer) relay.Mover {
 	return func(write func(func() error) error) error {
 		n, err := wire.ReadDatagram(from, p)
 		if err != nil {
-			return err //nolint:wrapcheck // says what it is
+			return err
 		}
 		return write(func() error {
 			_, err := to.Write(p[:n])
@@ -142,7 +142,7 @@ func datagramsOut(from io.Reader, to io.Writer) relay.Mover {
 	}
 }
 
-// unlessLost forgets an error about one datagram: nobody listened, or it was too long for the way.
+// unlessLost drops the error of one datagram: no process listened, or it was too long for the path.
 func unlessLost(err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EMSGSIZE) {
 		return nil
@@ -151,7 +151,7 @@ func unlessLost(err error) error {
 }
 
 func (s *Server) screenshot(w http.ResponseWriter, r *http.Request, l Launcher) error {
-	out := &picture{ResponseWriter: w, limit: s.Bounds.Stalled}
+	out := &picture{ResponseWriter: w, limit: s.Bounds.StallTimeout}
 	err := l.Screenshot(r.Context(), r.URL.Query().Get(wire.MoveCursor) == "true", out)
 	switch {
 	case err != nil && out.begun:
@@ -176,7 +176,7 @@ func (p *picture) Write(b []byte) (int, error) {
 		p.Header().Set("Content-Type", wire.PictureType)
 	}
 	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(p.limit))
-	return p.ResponseWriter.Write(b) //nolint:wrapcheck // says what it is
+	return p.ResponseWriter.Write(b)
 }
 
 func (s *Server) details(w http.ResponseWriter, r *http.Request, l Launcher) error {
@@ -189,11 +189,11 @@ func (s *Server) details(w http.ResponseWriter, r *http.Request, l Launcher) err
 		return fmt.Errorf("encoding what the guest's agent says: %w", err)
 	}
 	w.Header().Set("Content-Type", wire.DetailsType)
-	_, _ = w.Write(out) // whoever asked may have gone
+	_, _ = w.Write(out) // the client may be gone
 	return nil
 }
 
-// launcherFailure is what a launcher's error means to the user.
+// launcherFailure returns the answer to the user for a launcher's error.
 func launcherFailure(err error) error {
 	if refused, ok := errors.AsType[*launchers.RefusedError](err); ok {
 		return &failure{http.StatusConflict, refused.Message}

@@ -34,15 +34,15 @@ const (
 type Plugin struct {
 	api.UnimplementedDevicePluginServer
 
-	// Resource is the name that pods ask for.
+	// Resource is the name that pods request.
 	Resource string
-	// Path of the device, on the node and in the pods.
+	// Path is the path of the device, on the node and in the pods.
 	Path string
-	// There says whether the node has the device at that moment; without it pods are made all the same, and do not get
-	// it. Nil: it has.
-	There func() bool
-	// Count is how many pods may have it at a time, until Offer says otherwise; 0 offers none, and the resource is
-	// known nevertheless.
+	// Exists reports whether the node has the device at that moment; without it pods are created all the same, and do
+	// not get it. Nil: it has.
+	Exists func() bool
+	// Count is how many pods may have it at a time, until Offer changes it; 0 offers none, and the resource is known
+	// nevertheless.
 	Count int
 	// Dir is where the kubelet's device plugin sockets are, usually /var/lib/kubelet/device-plugins.
 	Dir string
@@ -51,7 +51,7 @@ type Plugin struct {
 	registered atomic.Bool
 
 	mu      sync.Mutex
-	changed chan struct{} // closed at the next change of Count; nil where nobody waits for it
+	changed chan struct{} // closed at the next change of Count; nil: nothing waits for it
 }
 
 // Offer changes how many pods may have the device at a time. Those that have it keep it.
@@ -65,7 +65,7 @@ func (p *Plugin) Offer(count int) {
 	}
 }
 
-// offered is how many pods may have the device, and what is closed when that changes.
+// offered returns how many pods may have the device, and a channel that is closed when that changes.
 func (p *Plugin) offered() (count int, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *Plugin) offered() (count int, changed <-chan struct{}) {
 	return p.Count, p.changed
 }
 
-// Ready fails while the kubelet does not know of the plugin.
+// Ready fails while the plugin is not registered with the kubelet.
 func (p *Plugin) Ready(context.Context) error {
 	if !p.registered.Load() {
 		return fmt.Errorf("the kubelet does not know of %s yet", p.Resource)
@@ -83,7 +83,7 @@ func (p *Plugin) Ready(context.Context) error {
 	return nil
 }
 
-// Run serves the plugin and registers it with the kubelet, anew whenever the kubelet has started again, until ctx ends.
+// Run serves the plugin and registers it with the kubelet, again after each start of the kubelet, until ctx ends.
 func (p *Plugin) Run(ctx context.Context) {
 	log := p.Log.With().Str("resource", p.Resource).Logger()
 	fresh := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 5, Cap: 10 * time.Second}
@@ -95,11 +95,11 @@ func (p *Plugin) Run(ctx context.Context) {
 		}
 		if err == nil {
 			pauses = fresh
-			log.Info().Msg("the kubelet has started again")
+			log.Info().Msg("restarting the plugin after a start of the kubelet")
 			continue
 		}
 		pause := pauses.Step()
-		log.Warn().Err(err).Dur("again_in", pause).Msg("offering a device to the kubelet")
+		log.Warn().Err(err).Dur("again_in", pause).Msg("failed to offer a device to the kubelet; it will be retried")
 		select {
 		case <-ctx.Done():
 			return
@@ -136,7 +136,7 @@ func (p *Plugin) serve(ctx context.Context, log zerolog.Logger) error {
 	}
 	p.registered.Store(true)
 	count, _ := p.offered()
-	log.Info().Int("count", count).Str("device", p.Path).Msg("device offered to the kubelet")
+	log.Info().Int("count", count).Str("device", p.Path).Msg("offered a device to the kubelet")
 	kubelet := filepath.Join(p.Dir, filepath.Base(api.KubeletSocket))
 	for {
 		select {
@@ -173,17 +173,17 @@ func (p *Plugin) register(ctx context.Context) error {
 	return nil
 }
 
-// socket is the name of the plugin's own socket: virtflow-tun.sock.
+// socket returns the name of the plugin's own socket: virtflow-tun.sock.
 func (p *Plugin) socket() string {
 	return "virtflow-" + p.Resource[strings.LastIndex(p.Resource, "/")+1:] + ".sock"
 }
 
-// GetDevicePluginOptions has none.
+// GetDevicePluginOptions returns none.
 func (p *Plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.DevicePluginOptions, error) {
 	return &api.DevicePluginOptions{}, nil
 }
 
-// ListAndWatch names the devices, and again when their number changes.
+// ListAndWatch sends the devices, and again when their number changes.
 func (p *Plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[api.ListAndWatchResponse]) error {
 	for {
 		count, changed := p.offered()
@@ -202,12 +202,12 @@ func (p *Plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[ap
 	}
 }
 
-// Allocate puts the device into the container, where it is there.
+// Allocate puts the device into the container, if the node has it.
 func (p *Plugin) Allocate(_ context.Context, r *api.AllocateRequest) (*api.AllocateResponse, error) {
 	answer := &api.AllocateResponse{}
 	for range r.GetContainerRequests() {
 		container := &api.ContainerAllocateResponse{}
-		if p.There == nil || p.There() {
+		if p.Exists == nil || p.Exists() {
 			container.Devices = []*api.DeviceSpec{{HostPath: p.Path, ContainerPath: p.Path, Permissions: "rw"}}
 		}
 		answer.ContainerResponses = append(answer.ContainerResponses, container)

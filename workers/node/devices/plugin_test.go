@@ -67,8 +67,8 @@ func TestPluginRegistersWithEveryKubelet(t *testing.T) {
 	require.Len(t, offered(t, filepath.Join(dir, r.GetEndpoint())), 3)
 }
 
-// TestWhatIsOfferedChanges: nothing at first, which the kubelet knows of nevertheless, then some, then nothing again.
-func TestWhatIsOfferedChanges(t *testing.T) {
+// TestOfferChangesCount: nothing at first, which the kubelet knows of nevertheless, then some, then nothing again.
+func TestOfferChangesCount(t *testing.T) {
 	dir := t.TempDir()
 	asked, _ := startKubelet(t, dir)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -97,7 +97,7 @@ func TestAllocate(t *testing.T) {
 		"not here": {there: func() bool { return false }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &Plugin{Resource: VhostNet, Path: "/dev/vhost-net", There: c.there}
+			p := &Plugin{Resource: VhostNet, Path: "/dev/vhost-net", Exists: c.there}
 			a, err := p.Allocate(context.Background(), &api.AllocateRequest{
 				ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"vhost-net0"}}}})
 			require.NoError(t, err)
@@ -125,7 +125,7 @@ func registration(t *testing.T, asked chan *api.RegisterRequest) *api.RegisterRe
 	}
 }
 
-// offered is what the kubelet hears at first.
+// offered is what the kubelet receives at first.
 func offered(t *testing.T, socket string) []*api.Device {
 	list, err := watch(t, socket).Recv()
 	require.NoError(t, err)

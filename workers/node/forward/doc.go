@@ -1,5 +1,5 @@
-// Package forward tells the entity of each VMI on this node how its domain changes. It watches the launchers that it is
-// told of, keeps of each only the newest state, sends it as a signal until Temporal has it, and never sends the same
-// twice in a row, unless Temporal was away and may have forgotten it. That a guest goes down, and is off, waits a
-// little: the end of its pod says all of it.
+// Package forward signals the entity of each VMI on this node how its domain changes. It watches the launchers that it
+// is given, keeps only the newest state of each, sends it as a signal until Temporal has it, and never sends the same
+// state twice in a row, unless Temporal had an outage and may have lost it. That a guest shuts down, and is off, is
+// debounced: the end of its pod implies both.
 package forward

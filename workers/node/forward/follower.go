@@ -9,19 +9,19 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"golang.org/x/time/rate"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workers/node/records"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
-	// signalTimeout is for one try; what is sent in the next may be newer.
+	// signalTimeout is for one attempt; the next may send something newer.
 	signalTimeout = 10 * time.Second
-	// A launcher that changes its mind more often than this is told of less often: a run of a workflow takes 10,000
-	// signals.
+	// The newest state of a launcher that reports changes more often is sent less often: a run of a workflow takes
+	// 10,000 signals. budget.go has the limits over hours.
 	signalsPerSecond, signalsAtOnce = 0.5, 10
 )
 
-// follower is what is known of one pod.
+// follower has what is known of one pod.
 type follower struct {
 	forwarder *Forwarder
 	record    records.Record // Delivered is the outbox's
@@ -40,7 +40,7 @@ func newFollower(f *Forwarder, r records.Record) *follower {
 	}
 }
 
-// follow watches the launcher and passes on what it says until ctx ends or nothing is left of the pod.
+// follow watches the launcher and forwards its observations until ctx ends or nothing is left of the pod.
 func (p *follower) follow(ctx context.Context) {
 	watching, cancel := context.WithCancel(ctx)
 	sending := make(chan struct{})
@@ -56,15 +56,15 @@ func (p *follower) follow(ctx context.Context) {
 	}
 }
 
-// watch reads from the launcher, connecting again as long as its pod is there. A pod whose guest has ended stays
-// unreachable until it is deleted, so the waits grow.
+// watch reads from the launcher, and reconnects for as long as its pod exists. A pod whose guest has ended stays
+// unreachable until it is deleted, so the back-off grows.
 func (p *follower) watch(ctx context.Context) {
 	f := p.forwarder
-	for pauses := f.pauses(); ; {
+	for pauses := f.backoff(); ; {
 		l, err := f.Connect(ctx, p.record.Pod.UID)
 		if err == nil {
 			err = l.Watch(ctx, func(d contract.DomainObservation) {
-				pauses = f.pauses()
+				pauses = f.backoff()
 				p.out.offer(d)
 			})
 			l.Close()
@@ -72,25 +72,26 @@ func (p *follower) watch(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case f.PodGone(p.record.Pod.UID):
+		case f.IsPodGone(p.record.Pod.UID):
 			return
 		}
 		wait := pauses.Step()
-		p.log.Debug().Err(err).Dur("again_in", wait).Msg("the launcher is not there")
-		if pause(ctx, wait) != nil {
+		p.log.Debug().Err(err).Dur("again_in", wait).Msg("failed to reach the launcher")
+		if sleep(ctx, wait) != nil {
 			return
 		}
 	}
 }
 
-// flush delivers what is left of a pod that is gone, and says whether nothing is left to do for it. An entity that is
-// gone too needs to know nothing; and of a pod that has been gone for long the node gateway takes no more news.
+// flush delivers what is left of a pod that is gone, and reports whether nothing is left to do for it. An entity that
+// is gone too needs nothing; and the node gateway permits no more signals about a pod that has long been gone.
 func (p *follower) flush(ctx context.Context) (finished bool) {
-	for pauses := p.forwarder.pauses(); ctx.Err() == nil; {
-		if pause(ctx, p.out.wait()) != nil {
+	for pauses := p.forwarder.backoff(); ctx.Err() == nil; {
+		// The pod is gone, so no further observation of its guest can come.
+		if sleep(ctx, min(endDebounce, p.out.wait())) != nil {
 			return false
 		}
-		d, ok := p.out.next()
+		d, ok := p.out.nextDue()
 		if !ok {
 			return true
 		}
@@ -101,8 +102,8 @@ func (p *follower) flush(ctx context.Context) (finished bool) {
 		}
 		wait := pauses.Step()
 		p.log.Warn().Err(err).Dur("again_in", wait).Str("state", string(d.State)).
-			Msg("telling how the domain of a pod that is gone was last")
-		if pause(ctx, wait) != nil {
+			Msg("failed to send the last domain observation of a pod that is gone")
+		if sleep(ctx, wait) != nil {
 			return false
 		}
 	}
@@ -118,7 +119,7 @@ func (p *follower) send(ctx context.Context) {
 			return
 		case <-p.out.changed:
 		}
-		for pauses := p.forwarder.pauses(); ; {
+		for pauses := p.forwarder.backoff(); ; {
 			if wait := p.out.wait(); wait > 0 {
 				select {
 				case <-ctx.Done():
@@ -131,7 +132,10 @@ func (p *follower) send(ctx context.Context) {
 			if limiter.Wait(ctx) != nil {
 				return
 			}
-			d, ok := p.out.next()
+			if p.out.wait() > 0 { // a newer observation has to wait
+				continue
+			}
+			d, ok := p.out.nextDue()
 			if !ok {
 				break
 			}
@@ -143,8 +147,9 @@ func (p *follower) send(ctx context.Context) {
 				return
 			}
 			wait := pauses.Step()
-			p.log.Warn().Err(err).Dur("again_in", wait).Str("state", string(d.State)).Msg("telling how the domain is")
-			if pause(ctx, wait) != nil {
+			p.log.Warn().Err(err).Dur("again_in", wait).Str("state", string(d.State)).
+				Msg("failed to send domain observation")
+			if sleep(ctx, wait) != nil {
 				return
 			}
 		}
@@ -157,27 +162,28 @@ func (p *follower) signal(ctx context.Context, d contract.DomainObservation) err
 	id := contract.VMIID(p.record.VMI.Namespace, p.record.VMI.Name)
 	err := p.forwarder.Temporal.SignalWorkflow(ctx, id, "", contract.SignalObserveDomain, d)
 	if err != nil {
-		p.forwarder.signals.WithLabelValues(result(err)).Inc()
+		p.forwarder.signals.WithLabelValues(signalResult(err)).Inc()
 		return err
 	}
 	p.forwarder.signals.WithLabelValues("sent").Inc()
 	p.log.Info().Str("state", string(d.State)).Str("reason", d.Reason).Uint64("sequence", d.Sequence).
-		Msg("told how the domain is")
-	p.out.sent(d)
-	p.remember(d)
+		Msg("sent domain observation")
+	p.out.recordSent(d)
+	p.recordDelivered(d)
 	return nil
 }
 
-// remember keeps what the entity was told, so that a restart of this process does not tell it again.
-func (p *follower) remember(d contract.DomainObservation) {
+// recordDelivered saves what the entity was sent, so that this process does not send it again after a restart.
+func (p *follower) recordDelivered(d contract.DomainObservation) {
 	r := p.record
 	r.Delivered = &d
 	if err := p.forwarder.Records.Save(r); err != nil {
-		p.log.Error().Err(err).Msg("after a restart the entity will be told the same again")
+		p.log.Error().Err(err).Msg("failed to save delivered observation; it will be resent after restart")
 	}
 }
 
-func result(err error) string {
+// signalResult returns the metric's label for the error of a signal.
+func signalResult(err error) string {
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return "no_workflow"
 	}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workers/node/records"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Signaler sends signals; it is a part of Temporal's client.
@@ -27,16 +27,16 @@ type Launcher interface {
 	Close()
 }
 
-// Options are what a Forwarder needs.
+// Options configures a Forwarder.
 type Options struct {
 	Log      zerolog.Logger
 	Temporal Signaler
 	Records  *records.Store
-	// Connect reaches the launcher of a pod.
+	// Connect connects to the launcher of a pod.
 	Connect func(ctx context.Context, pod string) (Launcher, error)
-	// PodGone says that nothing of a pod is left on this node.
-	PodGone func(pod string) bool
-	// Shortest and Longest wait between two tries of something that does not work; 0: 2 s and 1 min.
+	// IsPodGone reports whether nothing of a pod is left on this node.
+	IsPodGone func(pod string) bool
+	// Shortest and Longest bound the back-off after a failure; 0: 2 s and 1 min.
 	Shortest, Longest time.Duration
 	// Registry gets the metrics; may be nil.
 	Registry prometheus.Registerer
@@ -49,14 +49,14 @@ type Forwarder struct {
 
 	mu   sync.Mutex
 	pods map[string]*follower
-	// recording is by the UID of a pod.
+	// recording has one call for each UID of a pod.
 	recording singleflight.Group
-	// ctx is that of Run; nil before, and its followers wait for it.
-	ctx  context.Context //nolint:containedctx // followers come and go while Run runs
+	// ctx is the context of Run; nil before. Followers wait for it.
+	ctx  context.Context // followers come and go while Run runs
 	done sync.WaitGroup
 }
 
-// New makes a Forwarder that knows the pods of records; Run starts following them.
+// New returns a Forwarder that has the pods of known; Run starts following them.
 func New(o Options, known []records.Record) *Forwarder {
 	if o.Shortest == 0 {
 		o.Shortest, o.Longest = 2*time.Second, time.Minute
@@ -76,7 +76,7 @@ func New(o Options, known []records.Record) *Forwarder {
 	return f
 }
 
-// Followed lists the UIDs of the pods that are known.
+// Followed returns the UIDs of the pods that it has.
 func (f *Forwarder) Followed() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +87,7 @@ func (f *Forwarder) Followed() []string {
 	return all
 }
 
-// VMI says whose launcher a pod has, as the VMI's own entity has said.
+// VMI returns the VMI whose launcher a pod has, as the VMI's own entity has named it.
 func (f *Forwarder) VMI(pod string) (contract.Object, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,19 +110,20 @@ func (f *Forwarder) Run(ctx context.Context) {
 	f.done.Wait()
 }
 
-// Again tells entities once more what they were told since then: Temporal may have forgotten it.
-func (f *Forwarder) Again(since time.Time) {
+// Redeliver sends entities again what they were sent since then, because Temporal may have lost it.
+func (f *Forwarder) Redeliver(since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range f.pods {
-		p.out.again(since)
+		p.out.redeliver(since)
 	}
 }
 
-// Starting records whose launcher the pod has and holds back what it reports until the returned function is called:
-// with the domain that the caller passes on to the entity itself, or nil. A pod is one VMI's for good.
+// Starting records whose launcher the pod has, and suspends the forwarding of its observations until the returned
+// function is called: with the domain that the caller returns to the entity itself, or nil. A pod belongs to the same
+// VMI for good.
 func (f *Forwarder) Starting(vmi, pod contract.Object) (started func(*contract.DomainObservation), err error) {
-	p, err := f.recorded(records.Record{Pod: pod, VMI: vmi})
+	p, err := f.followerOf(records.Record{Pod: pod, VMI: vmi})
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +131,11 @@ func (f *Forwarder) Starting(vmi, pod contract.Object) (started func(*contract.D
 		return nil, fmt.Errorf("pod %s has the launcher of %s/%s (%s), not of %s/%s (%s)", pod.UID,
 			p.record.VMI.Namespace, p.record.VMI.Name, p.record.VMI.UID, vmi.Namespace, vmi.Name, vmi.UID)
 	}
-	p.out.hold()
-	return func(told *contract.DomainObservation) {
-		p.out.release(told)
-		if told != nil {
-			p.remember(*told)
+	p.out.suspend()
+	return func(delivered *contract.DomainObservation) {
+		p.out.resume(delivered)
+		if delivered != nil {
+			p.recordDelivered(*delivered)
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -142,9 +143,9 @@ func (f *Forwarder) Starting(vmi, pod contract.Object) (started func(*contract.D
 	}, nil
 }
 
-// recorded is the follower of a pod, which is recorded first if it is new. Nobody waits for the disk but who begins
-// with that pod: consoles ask for others meanwhile.
-func (f *Forwarder) recorded(r records.Record) (*follower, error) {
+// followerOf returns the follower of a pod, which it first records if it is new. It does not hold the lock while it
+// writes to the disk, so that consoles of other pods need not wait.
+func (f *Forwarder) followerOf(r records.Record) (*follower, error) {
 	p, err, _ := f.recording.Do(r.Pod.UID, func() (any, error) {
 		f.mu.Lock()
 		p, ok := f.pods[r.Pod.UID]
@@ -164,7 +165,7 @@ func (f *Forwarder) recorded(r records.Record) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.(*follower), nil //nolint:forcetypeassert // see above
+	return p.(*follower), nil
 }
 
 // start follows a pod unless it is being followed; the caller holds the lock.
@@ -176,25 +177,25 @@ func (f *Forwarder) start(p *follower) {
 	f.done.Go(func() { p.follow(f.ctx) })
 }
 
-// forget ends what is known of a pod of which nothing is left.
+// forget drops a pod of which nothing is left.
 func (f *Forwarder) forget(p *follower) {
 	f.mu.Lock()
 	delete(f.pods, p.record.Pod.UID)
 	f.mu.Unlock()
 	if err := f.Records.Remove(p.record.Pod.UID); err != nil {
-		p.log.Error().Err(err).Msg("a launcher record is left over")
+		p.log.Error().Err(err).Msg("failed to remove a launcher record")
 		return
 	}
-	p.log.Info().Msg("the pod is gone, and so is its launcher's record")
+	p.log.Info().Msg("removed the launcher record of a pod that is gone")
 }
 
-// pauses between tries of something that does not work.
-func (f *Forwarder) pauses() wait.Backoff {
+// backoff returns the back-off after failures.
+func (f *Forwarder) backoff() wait.Backoff {
 	return wait.Backoff{Duration: f.Shortest, Factor: 2, Steps: 10, Cap: f.Longest}
 }
 
-// pause waits for d or the end of ctx.
-func pause(ctx context.Context, d time.Duration) error {
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

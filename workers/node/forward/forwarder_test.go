@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
 	"github.com/virtflow/virtflow/workers/node/records"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -97,9 +97,9 @@ func (s *scene) start() {
 	dialer := s.node.Dialer()
 	s.forwarder = forward.New(forward.Options{
 		Log: zerolog.New(zerolog.NewTestWriter(s.t)), Temporal: s.temporal, Records: s.store,
-		Connect:  func(ctx context.Context, pod string) (forward.Launcher, error) { return dialer.Connect(ctx, pod) },
-		PodGone:  func(pod string) bool { return launchers.PodGone(s.node.KubeletDir, pod) },
-		Shortest: tick, Longest: 2 * tick,
+		Connect:   func(ctx context.Context, pod string) (forward.Launcher, error) { return dialer.Connect(ctx, pod) },
+		IsPodGone: func(pod string) bool { return launchers.IsPodGone(s.node.KubeletDir, pod) },
+		Shortest:  tick, Longest: 2 * tick,
 	}, known)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -121,9 +121,9 @@ func (s *scene) watched() {
 	s.eventually(func() bool { return s.launcher.Watchers() == 1 }, "the launcher is not watched")
 }
 
-func (s *scene) told(want ...contract.DomainState) {
+func (s *scene) requireSent(want ...contract.DomainState) {
 	s.t.Helper()
-	s.eventually(func() bool { return len(s.temporal.states()) >= len(want) }, "the entity was not told")
+	s.eventually(func() bool { return len(s.temporal.states()) >= len(want) }, "the entity was not signalled")
 	require.Equal(s.t, want, s.temporal.states())
 }
 
@@ -132,17 +132,17 @@ func (s *scene) eventually(is func() bool, otherwise string) {
 	require.Eventually(s.t, is, deadline, tick, otherwise)
 }
 
-func TestChangesAreToldAndTheStartIsNot(t *testing.T) {
+func TestSendsChangesButNotTheStart(t *testing.T) {
 	s := newScene(t)
 	s.startDomain()
 	s.launcher.Become(rpc.DomainState_DOMAIN_STATE_PAUSED)
-	s.told(contract.DomainPaused)
-	s.launcher.Change(func(*rpc.Domain) {}) // a change of nothing that is told
+	s.requireSent(contract.DomainPaused)
+	s.launcher.Change(func(*rpc.Domain) {}) // a change of nothing that is sent
 	s.launcher.Become(rpc.DomainState_DOMAIN_STATE_RUNNING)
-	s.told(contract.DomainPaused, contract.DomainRunning)
+	s.requireSent(contract.DomainPaused, contract.DomainRunning)
 }
 
-func TestWhileTemporalIsAwayOnlyTheNewestIsKept(t *testing.T) {
+func TestKeepsNewestDuringOutage(t *testing.T) {
 	s := newScene(t)
 	s.startDomain()
 	s.temporal.set(serviceerror.NewUnavailable("away"))
@@ -155,20 +155,20 @@ func TestWhileTemporalIsAwayOnlyTheNewestIsKept(t *testing.T) {
 	s.eventually(func() bool {
 		got := s.temporal.states()
 		return len(got) > 0 && got[len(got)-1] == contract.DomainCrashed
-	}, "the newest state was not told")
+	}, "the newest state was not sent")
 	require.NotContains(t, s.temporal.states()[:len(s.temporal.states())-1], contract.DomainCrashed)
 }
 
-func TestRestartAdoptsWhatWasKnownAndTellsNothingTwice(t *testing.T) {
+func TestRestartResendsNothing(t *testing.T) {
 	s := newScene(t)
 	s.startDomain()
 	s.launcher.Become(rpc.DomainState_DOMAIN_STATE_PAUSED)
-	s.told(contract.DomainPaused)
+	s.requireSent(contract.DomainPaused)
 	s.kill()
 	s.start()
 	s.watched()
 	s.launcher.Change(func(d *rpc.Domain) { d.AgentConnected = true })
-	s.eventually(func() bool { return len(s.temporal.states()) == 2 }, "the change was not told")
+	s.eventually(func() bool { return len(s.temporal.states()) == 2 }, "the change was not sent")
 	require.True(t, s.temporal.got[1].AgentConnected)
 	require.Equal(t, pod, s.temporal.got[1].PodUID)
 }
@@ -179,20 +179,20 @@ func TestChangeWhileTheWorkerWasDown(t *testing.T) {
 	s.kill()
 	s.launcher.Become(rpc.DomainState_DOMAIN_STATE_SHUTOFF)
 	s.start()
-	s.told(contract.DomainShutoff)
+	s.requireSent(contract.DomainShutoff)
 }
 
-func TestLauncherThatGoesAwayForAWhile(t *testing.T) {
+func TestReconnectsToLauncher(t *testing.T) {
 	s := newScene(t)
 	s.startDomain()
 	s.stopLauncher()
 	s.launcher.Become(rpc.DomainState_DOMAIN_STATE_CRASHED)
 	s.node.RemovePod(t, pod+"/volumes/kubernetes.io~empty-dir/sockets/launcher.sock")
 	launchertest.Serve(t, s.socket, s.launcher)
-	s.told(contract.DomainCrashed)
+	s.requireSent(contract.DomainCrashed)
 }
 
-func TestPodThatIsGoneIsForgotten(t *testing.T) {
+func TestForgetsGonePod(t *testing.T) {
 	s := newScene(t)
 	s.startDomain()
 	s.node.RemovePod(t, pod)
@@ -200,7 +200,7 @@ func TestPodThatIsGoneIsForgotten(t *testing.T) {
 	s.forgotten()
 }
 
-func TestPodAndEntityThatAreGoneAreForgotten(t *testing.T) {
+func TestForgetsPodOfGoneEntity(t *testing.T) {
 	for name, answer := range map[string]error{
 		"the entity is gone":                         serviceerror.NewNotFound("no such workflow"),
 		"the gateway knows the pod of old no longer": serviceerror.NewPermissionDenied("no such launcher pod", ""),
@@ -226,15 +226,15 @@ func (s *scene) forgotten() {
 	}, "the record is left")
 }
 
-func TestAPodIsOneVMIsForGood(t *testing.T) {
+func TestPodBelongsToOneVMI(t *testing.T) {
 	s := newScene(t)
 	s.startDomain()
 	_, err := s.forwarder.Starting(contract.Object{Namespace: "default", Name: "mail", UID: "u2"}, thePod)
 	require.ErrorContains(t, err, "has the launcher of default/web")
 }
 
-// TestWhoBeginsFirstHasThePod, also on disk, however many begin at the same time.
-func TestWhoBeginsFirstHasThePod(t *testing.T) {
+// TestFirstVMIOwnsPod: one VMI owns the pod, also on disk, however many claim it at the same time.
+func TestFirstVMIOwnsPod(t *testing.T) {
 	s := newScene(t)
 	var mu sync.Mutex
 	begun := map[contract.Object]int{}

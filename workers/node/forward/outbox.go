@@ -5,54 +5,58 @@ import (
 	"sync"
 	"time"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// outbox holds what is to be told of one pod: at most the newest observation. It is safe for concurrent use.
+// outbox has the newest observation of one pod that the entity has not been sent yet, or none. It is safe for
+// concurrent use.
 type outbox struct {
 	mu        sync.Mutex
 	delivered *contract.DomainObservation
-	at        time.Time // when that was told (zero: by an earlier process)
+	at        time.Time // when that was sent (zero: by an earlier process)
 	newest    *contract.DomainObservation
-	repeat    bool      // newest is sent even where the entity was told all of it
-	due       time.Time // until then newest waits for what comes next
+	repeat    bool      // newest is sent even if the entity was sent all of it
+	due       time.Time // the end of newest's debounce
+	fromAgent bool      // due is that of a change by the guest's agent
+	budget    budget
 	held      int
-	changed   chan struct{} // has room for one: there may be something to send
+	changed   chan struct{} // of capacity 1: there may be something to send
 }
 
 func newOutbox(delivered *contract.DomainObservation) *outbox {
-	return &outbox{delivered: delivered, changed: make(chan struct{}, 1)}
+	return &outbox{delivered: delivered, budget: newBudget(), changed: make(chan struct{}, 1)}
 }
 
-// offer replaces what is to be sent. What may wait does so from when its state was first offered.
+// offer replaces what is to be sent. A debounce begins when the state was first offered, and for a change by the
+// guest's agent with the first such change.
 func (o *outbox) offer(d contract.DomainObservation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch hold := HoldOff(d); {
-	case hold == 0:
-		o.due = time.Time{}
-	case o.newest == nil || o.newest.State != d.State:
-		o.due = time.Now().Add(hold)
+	now, word := time.Now(), isAgentChange(o.delivered, d)
+	switch {
+	case word && o.newest != nil && o.fromAgent:
+	case Debounce(d) == 0 || o.newest == nil || o.newest.State != d.State:
+		o.due = now.Add(o.budget.delay(o.delivered, d, now))
 	}
-	o.newest = &d
-	o.settle()
+	o.newest, o.fromAgent = &d, word
+	o.dropKnown()
 }
 
-// endHoldOff is how long the end of a guest is not told: by then its pod has ended, too, and its entity mostly with it.
-const endHoldOff = 5 * time.Second
+// endDebounce is how long the end of a guest is debounced: by then its pod has ended too, and mostly its entity.
+const endDebounce = 5 * time.Second
 
-// HoldOff is how long an observation waits for more that says all: a guest that goes down is off in a moment, and one
-// that has gone down, or was killed, ends its pod, whose status says why. Told by itself, it would have the entity do a
-// workflow task more.
-func HoldOff(d contract.DomainObservation) time.Duration {
+// Debounce returns how long an observation waits for one that implies it: a guest that shuts down is off in a moment,
+// and a guest that is off, or was killed, ends its pod, whose status has the reason. Sent by itself, it would cost one
+// more workflow task.
+func Debounce(d contract.DomainObservation) time.Duration {
 	down := d.Reason == contract.ReasonShutdown || d.Reason == contract.ReasonDestroyed
 	if d.State == contract.DomainShutdown || d.State == contract.DomainShutoff && down {
-		return endHoldOff
+		return endDebounce
 	}
 	return 0
 }
 
-// wait is how long what is to be sent still waits.
+// wait returns how long what is to be sent still waits.
 func (o *outbox) wait() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,29 +66,29 @@ func (o *outbox) wait() time.Duration {
 	return max(0, time.Until(o.due))
 }
 
-// hold keeps everything back until release: a call is under way whose answer will tell the entity itself.
-func (o *outbox) hold() {
+// suspend stops sending until resume: a call is under way whose answer has the observation itself.
+func (o *outbox) suspend() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held++
 }
 
-// release ends a hold. told is what the entity is told otherwise, or nil.
-func (o *outbox) release(told *contract.DomainObservation) {
+// resume ends a suspend. delivered is what the entity has got by the call, or nil.
+func (o *outbox) resume(delivered *contract.DomainObservation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held--
-	if told != nil {
-		o.tell(*told)
-		if o.newest != nil && o.newest.Sequence <= told.Sequence {
+	if delivered != nil {
+		o.recordDelivered(*delivered)
+		if o.newest != nil && o.newest.Sequence <= delivered.Sequence {
 			o.newest, o.repeat = nil, false
 		}
 	}
-	o.settle()
+	o.dropKnown()
 }
 
-// again has the entity told once more what it was told since then.
-func (o *outbox) again(since time.Time) {
+// redeliver has the entity sent again what it was sent since then.
+func (o *outbox) redeliver(since time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.delivered == nil || o.at.Before(since) {
@@ -94,11 +98,11 @@ func (o *outbox) again(since time.Time) {
 		o.newest = o.delivered
 	}
 	o.repeat, o.due = true, time.Time{}
-	o.settle()
+	o.dropKnown()
 }
 
-// next is what is to be sent, once it has waited.
-func (o *outbox) next() (contract.DomainObservation, bool) {
+// nextDue returns what is to be sent, once its debounce has ended.
+func (o *outbox) nextDue() (contract.DomainObservation, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.newest == nil || o.held > 0 {
@@ -107,28 +111,35 @@ func (o *outbox) next() (contract.DomainObservation, bool) {
 	return *o.newest, true
 }
 
-// sent notes that the entity has been told d; something newer may have come meanwhile.
-func (o *outbox) sent(d contract.DomainObservation) {
+// recordSent records that the entity has been sent d; a newer observation may have come since.
+func (o *outbox) recordSent(d contract.DomainObservation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.tell(d)
+	now := time.Now()
+	if !o.repeat {
+		o.budget.spend(o.delivered, d, now)
+	}
+	o.recordDelivered(d)
 	o.repeat = false
-	o.settle()
+	if n := o.newest; n != nil { // the newer one is another change by now
+		o.due, o.fromAgent = now.Add(o.budget.delay(o.delivered, *n, now)), isAgentChange(o.delivered, *n)
+	}
+	o.dropKnown()
 }
 
-// tell notes what the entity knows; it goes by the launcher's numbers, whatever comes last.
-func (o *outbox) tell(d contract.DomainObservation) {
+// recordDelivered records what the entity has. The launcher's sequence numbers decide, not the order of calls.
+func (o *outbox) recordDelivered(d contract.DomainObservation) {
 	if o.delivered == nil || o.delivered.Sequence <= d.Sequence {
 		o.delivered, o.at = &d, time.Now()
 	}
 }
 
-// settle drops what the entity knows already and wakes the sender when something is left.
-func (o *outbox) settle() {
+// dropKnown drops what the entity has already, and wakes the sender if something is left.
+func (o *outbox) dropKnown() {
 	if o.newest == nil {
 		return
 	}
-	if !o.repeat && known(o.delivered, *o.newest) {
+	if !o.repeat && isKnown(o.delivered, *o.newest) {
 		o.newest = nil
 		return
 	}
@@ -141,9 +152,9 @@ func (o *outbox) settle() {
 	}
 }
 
-// known says whether an entity that was told delivered (nil: nothing) learns nothing from d. A launcher's number for
-// the change is no news in itself.
-func known(delivered *contract.DomainObservation, d contract.DomainObservation) bool {
+// isKnown reports whether d has nothing new for an entity that was sent delivered (nil: nothing). The launcher's
+// sequence number alone is nothing new.
+func isKnown(delivered *contract.DomainObservation, d contract.DomainObservation) bool {
 	if delivered == nil {
 		return d.State == contract.DomainAbsent
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 func at(sequence uint64, state contract.DomainState) contract.DomainObservation {
@@ -15,7 +15,7 @@ func at(sequence uint64, state contract.DomainState) contract.DomainObservation 
 
 // pending is what o would send, and whether its sender has been woken for it.
 func pending(t *testing.T, o *outbox) *contract.DomainObservation {
-	d, ok := o.next()
+	d, ok := o.nextDue()
 	woken := false
 	select {
 	case <-o.changed:
@@ -25,7 +25,7 @@ func pending(t *testing.T, o *outbox) *contract.DomainObservation {
 	if !ok {
 		return nil
 	}
-	require.True(t, woken, "something is to be sent and nobody is told")
+	require.True(t, woken, "something is to be sent and the sender is not woken")
 	return &d
 }
 
@@ -36,33 +36,33 @@ func TestOutbox(t *testing.T) {
 		o.offer(running)
 		o.offer(paused)
 		require.Equal(t, &paused, pending(t, o))
-		o.sent(paused)
+		o.recordSent(paused)
 		require.Nil(t, pending(t, o))
 	})
 	t.Run("what came while the last was on its way is sent after it", func(t *testing.T) {
 		o := newOutbox(nil)
 		o.offer(running)
-		d, _ := o.next()
+		d, _ := o.nextDue()
 		o.offer(paused)
-		o.sent(d)
+		o.recordSent(d)
 		require.Equal(t, &paused, pending(t, o))
 	})
-	t.Run("what was told lately is told again, and what was told before is not", func(t *testing.T) {
+	t.Run("redelivers what was sent recently, and nothing older", func(t *testing.T) {
 		o := newOutbox(&running)
-		o.again(time.Now().Add(-time.Minute))
-		require.Nil(t, pending(t, o), "an earlier process told it")
+		o.redeliver(time.Now().Add(-time.Minute))
+		require.Nil(t, pending(t, o), "an earlier process sent it")
 		o.offer(paused)
-		o.sent(paused)
-		o.again(time.Now().Add(time.Minute))
+		o.recordSent(paused)
+		o.redeliver(time.Now().Add(time.Minute))
 		require.Nil(t, pending(t, o))
-		o.again(time.Now().Add(-time.Minute))
+		o.redeliver(time.Now().Add(-time.Minute))
 		require.Equal(t, &paused, pending(t, o))
-		o.sent(paused)
+		o.recordSent(paused)
 		require.Nil(t, pending(t, o), "once")
 		absent := at(3, contract.DomainAbsent)
 		o.offer(absent)
-		o.sent(absent)
-		o.again(time.Now().Add(-time.Minute))
+		o.recordSent(absent)
+		o.redeliver(time.Now().Add(-time.Minute))
 		require.Equal(t, &absent, pending(t, o), "also that there is none")
 	})
 	t.Run("back to what the entity knows is no news", func(t *testing.T) {
@@ -78,24 +78,24 @@ func TestOutbox(t *testing.T) {
 	})
 	t.Run("the answer of a start is not sent again", func(t *testing.T) {
 		o := newOutbox(nil)
-		o.hold()
+		o.suspend()
 		o.offer(running)
 		require.Nil(t, pending(t, o))
-		o.release(&running)
+		o.resume(&running)
 		require.Nil(t, pending(t, o))
 	})
 	t.Run("what is newer than the answer of a start is sent", func(t *testing.T) {
 		o := newOutbox(nil)
-		o.hold()
+		o.suspend()
 		o.offer(paused)
-		o.release(&running)
+		o.resume(&running)
 		require.Equal(t, &paused, pending(t, o))
 	})
 	t.Run("a start that failed holds nothing back for good", func(t *testing.T) {
 		o := newOutbox(nil)
-		o.hold()
+		o.suspend()
 		o.offer(running)
-		o.release(nil)
+		o.resume(nil)
 		require.Equal(t, &running, pending(t, o))
 	})
 	t.Run("the end of a guest waits for that of its pod", func(t *testing.T) {
@@ -110,13 +110,13 @@ func TestOutbox(t *testing.T) {
 		moved.Reason = contract.ReasonMigrated
 		o.offer(moved)
 		require.Zero(t, o.wait(), "others wait for that")
-		o.sent(moved)
+		o.recordSent(moved)
 		o.offer(off)
 		require.Greater(t, o.wait(), time.Duration(0))
-		o.again(time.Now().Add(-time.Minute))
+		o.redeliver(time.Now().Add(-time.Minute))
 		require.Zero(t, o.wait(), "it may have been forgotten")
 	})
-	t.Run("what goes on in a state that waits does not wait longer", func(t *testing.T) {
+	t.Run("a debounce is not prolonged by changes in the same state", func(t *testing.T) {
 		o := newOutbox(&running)
 		down := at(2, contract.DomainShutdown)
 		o.offer(down)
@@ -125,10 +125,10 @@ func TestOutbox(t *testing.T) {
 		o.offer(down)
 		require.Equal(t, due, o.due)
 	})
-	t.Run("an old answer does not undo what the entity was told", func(t *testing.T) {
+	t.Run("an old answer does not undo what the entity has", func(t *testing.T) {
 		o := newOutbox(&paused)
-		o.hold()
-		o.release(&running)
+		o.suspend()
+		o.resume(&running)
 		o.offer(paused)
 		require.Nil(t, pending(t, o))
 	})

@@ -12,11 +12,10 @@ var (
 	systemdPod  = regexp.MustCompile(`^(?:[a-z0-9_-]+-)?kubepods(?:-[a-z]+)?-pod([0-9a-fA-F_-]{32,36})\.slice$`)
 )
 
-// inPod says whether the process whose /proc/PID/cgroup reads peer is in the pod's cgroup. own is the caller's
-// /proc/self/cgroup: what both have in common is left out, because the node itself may be a container in a pod of an
-// outer cluster. In every hierarchy it is the outermost pod that counts: what is beneath it has been named by the pod
-// itself.
-func inPod(own, peer, uid string) bool {
+// isInPod reports whether the process whose /proc/PID/cgroup reads peer is in the pod's cgroup. own is the caller's
+// /proc/self/cgroup: what both have in common does not count, because the node itself may be a container in a pod of an
+// outer cluster. In every hierarchy the outermost pod counts: the pod itself has named what is beneath.
+func isInPod(own, peer, uid string) bool {
 	ours := hierarchies(own)
 	found := false
 	for name, path := range hierarchies(peer) {
@@ -45,7 +44,7 @@ func hierarchies(file string) map[string][]string {
 	return all
 }
 
-// beneath is path without the elements that it begins with as base does.
+// beneath returns path without the elements that it has in common with base at its beginning.
 func beneath(base, path []string) []string {
 	n := 0
 	for n < len(base) && n < len(path) && base[n] == path[n] {
@@ -54,7 +53,7 @@ func beneath(base, path []string) []string {
 	return path[n:]
 }
 
-// outermostPod is the UID of the first pod on the path, in lower case with dashes, or "".
+// outermostPod returns the UID of the first pod on the path, in lower case with dashes, or "".
 func outermostPod(path []string) string {
 	for _, element := range path {
 		for _, form := range []*regexp.Regexp{cgroupfsPod, systemdPod} {

@@ -44,7 +44,7 @@ func TestInPod(t *testing.T) {
 		"a slice that is none of the kubelet": {host,
 			"0::/user.slice/evil-pod3f2a9c1e_0b5d_4c6e_8f70_112233445566.slice\n", false},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, inPod(c.own, c.peer, pod)) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, isInPod(c.own, c.peer, pod)) })
 	}
 }
 
@@ -54,6 +54,6 @@ func TestValidPodUID(t *testing.T) {
 		"": false, "..": false, "../../etc/passwd-aaaaaaaaaaaaaaaaaaaa": false, pod + "/x": false, pod + "\n": false,
 		"short": false,
 	} {
-		require.Equal(t, want, ValidPodUID(uid), uid)
+		require.Equal(t, want, IsValidPodUID(uid), uid)
 	}
 }

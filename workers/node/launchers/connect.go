@@ -20,7 +20,7 @@ const (
 	// maxMessage and maxHeaders are what a launcher may make the node worker hold in memory at once, in bytes.
 	maxMessage = 1 << 20
 	maxHeaders = 16 << 10
-	// window is what a launcher may send ahead of whoever reads, in bytes.
+	// window is how much a launcher may send ahead of the reader, in bytes.
 	window = 256 << 10
 )
 
@@ -34,8 +34,8 @@ type Dialer struct {
 	ProcDir string
 }
 
-// Connect reaches the launcher of a pod. The error is ErrAbsent when there is no socket or nobody serves it. The
-// launcher is good for one connection: when that breaks, every call fails, and the caller connects (and checks) anew.
+// Connect connects to the launcher of a pod. The error is ErrAbsent if there is no socket or no process serves it. The
+// launcher is good for one connection: when that breaks, every call fails, and the caller connects (and checks) again.
 func (d Dialer) Connect(ctx context.Context, uid string) (*Launcher, error) {
 	conn, peer, err := d.dial(ctx, uid, serviceSocket)
 	if err != nil {

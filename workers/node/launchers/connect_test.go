@@ -16,11 +16,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
 	"github.com/virtflow/virtflow/workers/node/podnet"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -58,23 +58,23 @@ func TestStartAndWatch(t *testing.T) {
 	require.Error(t, <-ended)
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestConnectWithoutLauncher(t *testing.T) {
 	n := launchertest.NewNode(t)
 	_, err := n.Dialer().Connect(context.Background(), pod)
 	require.ErrorIs(t, err, launchers.ErrAbsent)
-	require.True(t, launchers.PodGone(n.KubeletDir, pod))
+	require.True(t, launchers.IsPodGone(n.KubeletDir, pod))
 
 	socket := n.AddPod(t, pod)
 	_, err = n.Dialer().Connect(context.Background(), pod)
 	require.ErrorIs(t, err, launchers.ErrAbsent)
-	require.False(t, launchers.PodGone(n.KubeletDir, pod))
+	require.False(t, launchers.IsPodGone(n.KubeletDir, pod))
 
 	launchertest.Listen(t, socket).Close() // leaves the file
 	_, err = n.Dialer().Connect(context.Background(), pod)
 	require.ErrorIs(t, err, launchers.ErrAbsent)
 }
 
-// TestTraps has in the place of the socket what a hostile launcher, which owns the volume, could put there.
+// TestTraps: in the place of the socket is what a hostile launcher, which owns the volume, could put there.
 func TestTraps(t *testing.T) {
 	for name, set := range map[string]func(t *testing.T, n launchertest.Node, socket string){
 		"a link to another pod's socket": func(t *testing.T, n launchertest.Node, socket string) {
@@ -161,7 +161,7 @@ func TestTooLargeAnAnswer(t *testing.T) {
 	require.ErrorContains(t, err, "ResourceExhausted")
 }
 
-// TestSilence has a launcher that accepts a connection and says nothing, and one that talks nonsense.
+// TestSilence: one launcher accepts a connection and sends nothing, and another sends nonsense.
 func TestSilence(t *testing.T) {
 	for name, behave := range map[string]func(net.Conn){
 		"says nothing":   func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },

@@ -6,52 +6,52 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// What of a launcher's answer travels on, in bytes and in elements. KubeVirt's names are at most 63 characters; a
-// launcher cannot attach more disks or interfaces than the guest has PCI slots for.
+// Limits of a launcher's answer, in bytes and in elements. KubeVirt's names are at most 63 characters; a launcher
+// cannot attach more disks or interfaces than the guest has PCI slots for.
 const (
 	maxText     = 1 << 10
 	maxName     = 128
 	maxElements = 64
-	// Of what a guest says of itself.
+	// Of what a guest's agent reports.
 	maxGuestText       = 256
 	maxGuestInterfaces = 32
 	maxAddresses       = 8
 )
 
-// observation is what the launcher of the pod says, cut and cleaned. The pod is the caller's knowledge.
+// observation returns the launcher's answer, limited and sanitised. The pod is the caller's knowledge.
 func observation(pod string, d *rpc.Domain) contract.DomainObservation {
 	o := contract.DomainObservation{
 		PodUID:         pod,
 		Sequence:       d.GetSequence(),
-		State:          state(d.GetState()),
-		Reason:         text(d.GetReason(), maxName),
+		State:          domainState(d.GetState()),
+		Reason:         sanitize(d.GetReason(), maxName),
 		AgentConnected: d.GetAgentConnected(),
-		MachineType:    text(d.GetMachineType(), maxName),
+		MachineType:    sanitize(d.GetMachineType(), maxName),
 		GuestMemory:    max(0, d.GetGuestMemoryBytes()),
 		Frozen:         d.GetFrozen(),
-		Problem:        text(d.GetProblem(), maxGuestText),
+		Problem:        sanitize(d.GetProblem(), maxGuestText),
 	}
 	if o.State == contract.DomainPaused {
 		o.Reason = pauseReason(d.GetPauseReason())
 	}
 	for _, i := range d.GetInterfaces()[:min(maxElements, len(d.GetInterfaces()))] {
 		o.Interfaces = append(o.Interfaces, contract.DomainInterface{
-			Name:             text(i.GetName(), maxName),
-			MAC:              text(i.GetMac(), maxName),
-			PodInterfaceName: text(i.GetPodInterface(), maxName),
+			Name:             sanitize(i.GetName(), maxName),
+			MAC:              sanitize(i.GetMac(), maxName),
+			PodInterfaceName: sanitize(i.GetPodInterface(), maxName),
 			QueueCount:       max(0, i.GetQueues()),
-			LinkState:        text(i.GetLinkState(), maxName),
+			LinkState:        sanitize(i.GetLinkState(), maxName),
 			Bridged:          i.GetBridged(),
 		})
 	}
 	for _, v := range d.GetVolumes()[:min(maxElements, len(d.GetVolumes()))] {
 		o.Volumes = append(o.Volumes, contract.DomainVolume{
-			Name:   text(v.GetName(), maxName),
-			Target: text(v.GetTarget(), maxName),
+			Name:   sanitize(v.GetName(), maxName),
+			Target: sanitize(v.GetTarget(), maxName),
 			Size:   max(0, v.GetSizeBytes()),
 		})
 	}
@@ -59,27 +59,29 @@ func observation(pod string, d *rpc.Domain) contract.DomainObservation {
 	o.Migration = migrationProgress(d.GetMigration())
 	if c := d.GetAccessCredentials(); c != nil {
 		o.AccessCredentials = &contract.AccessCredentials{
-			Done: c.GetDone(), Message: text(c.GetMessage(), maxGuestText),
+			Done: c.GetDone(), Message: sanitize(c.GetMessage(), maxGuestText),
 		}
 	}
 	return o
 }
 
-// guestInfo is the guest's word as the launcher passed it on; what is no address or no hardware address is left out.
+// guestInfo returns what the guest's agent reports, as the launcher forwarded it, without invalid addresses and
+// hardware addresses.
 func guestInfo(g *rpc.GuestInfo) *contract.GuestInfo {
 	if g == nil {
 		return nil
 	}
 	os := g.GetOs()
 	out := &contract.GuestInfo{
-		AgentProblem: text(g.GetAgentProblem(), maxName),
+		AgentProblem: sanitize(g.GetAgentProblem(), maxName),
 		OS: contract.GuestOS{
-			ID: text(os.GetId(), maxGuestText), Name: text(os.GetName(), maxGuestText),
-			Version:   text(os.GetVersion(), maxGuestText),
-			VersionID: text(os.GetVersionId(), maxGuestText), PrettyName: text(os.GetPrettyName(), maxGuestText),
-			KernelRelease: text(os.GetKernelRelease(), maxGuestText),
-			KernelVersion: text(os.GetKernelVersion(), maxGuestText),
-			Machine:       text(os.GetMachine(), maxGuestText),
+			ID: sanitize(os.GetId(), maxGuestText), Name: sanitize(os.GetName(), maxGuestText),
+			Version:       sanitize(os.GetVersion(), maxGuestText),
+			VersionID:     sanitize(os.GetVersionId(), maxGuestText),
+			PrettyName:    sanitize(os.GetPrettyName(), maxGuestText),
+			KernelRelease: sanitize(os.GetKernelRelease(), maxGuestText),
+			KernelVersion: sanitize(os.GetKernelVersion(), maxGuestText),
+			Machine:       sanitize(os.GetMachine(), maxGuestText),
 		},
 	}
 	for _, i := range g.GetInterfaces() {
@@ -87,7 +89,7 @@ func guestInfo(g *rpc.GuestInfo) *contract.GuestInfo {
 		if err != nil || len(out.Interfaces) == maxGuestInterfaces {
 			continue
 		}
-		found := contract.GuestInterface{MAC: mac.String(), Name: text(i.GetName(), maxName)}
+		found := contract.GuestInterface{MAC: mac.String(), Name: sanitize(i.GetName(), maxName)}
 		for _, a := range i.GetAddresses()[:min(maxAddresses, len(i.GetAddresses()))] {
 			if ip, err := netip.ParseAddr(a); err == nil && ip.Zone() == "" {
 				found.IPs = append(found.IPs, ip.String())
@@ -98,7 +100,8 @@ func guestInfo(g *rpc.GuestInfo) *contract.GuestInfo {
 	return out
 }
 
-func state(s rpc.DomainState) contract.DomainState {
+// domainState converts the launcher's state of a domain to the contract's.
+func domainState(s rpc.DomainState) contract.DomainState {
 	switch s {
 	case rpc.DomainState_DOMAIN_STATE_RUNNING:
 		return contract.DomainRunning
@@ -130,8 +133,8 @@ func pauseReason(r rpc.PauseReason) string {
 	return ""
 }
 
-// text is s in at most limit bytes of valid UTF-8 on one line: nothing in it can forge a line of a log.
-func text(s string, limit int) string {
+// sanitize returns s in at most limit bytes of valid UTF-8 on one line: nothing in it can forge a line of a log.
+func sanitize(s string, limit int) string {
 	s = s[:min(len(s), 2*limit)]
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 func TestObservation(t *testing.T) {
@@ -40,8 +40,8 @@ func TestObservation(t *testing.T) {
 	}))
 }
 
-// TestWhatALauncherSaysOfAMoveIsCutToSize, and can be written as JSON.
-func TestWhatALauncherSaysOfAMoveIsCutToSize(t *testing.T) {
+// TestLimitsMigrationStatus: a launcher's migration status is cut to size, and can be encoded as JSON.
+func TestLimitsMigrationStatus(t *testing.T) {
 	p := migrationProgress(&rpc.MigrationProgress{Migration: strings.Repeat("x", 1000), Role: 99, Mode: 99,
 		Since: math.MaxInt64, Total: -1, Iteration: -1})
 	require.Equal(t, &contract.MigrationProgress{UID: strings.Repeat("x", maxName)}, p)
@@ -56,7 +56,7 @@ func TestWhatALauncherSaysOfAMoveIsCutToSize(t *testing.T) {
 	require.Len(t, digest(make([]byte, 1000)), 64)
 }
 
-func TestObservationIsCutToSize(t *testing.T) {
+func TestLimitsObservation(t *testing.T) {
 	d := &rpc.Domain{State: 99, Reason: strings.Repeat("é", 1<<18), GuestMemoryBytes: -1,
 		MachineType: "a\nb\x1b[31m\xff", Problem: strings.Repeat("x", 1000)}
 	for range 1000 {
@@ -76,7 +76,7 @@ func TestObservationIsCutToSize(t *testing.T) {
 	require.Zero(t, o.Volumes[0].Size)
 }
 
-func TestTheGuestsWordIsCutToSize(t *testing.T) {
+func TestLimitsGuestInfo(t *testing.T) {
 	g := &rpc.GuestInfo{AgentProblem: strings.Repeat("x", 1000),
 		Os: &rpc.GuestOS{Id: "debian\n\x1b[31m\xff", PrettyName: strings.Repeat("é", 1<<16)}}
 	g.Interfaces = append(g.Interfaces, &rpc.GuestInterface{Mac: "no", Name: "left out"},
@@ -98,7 +98,7 @@ func TestTheGuestsWordIsCutToSize(t *testing.T) {
 	require.Nil(t, observation(pod, &rpc.Domain{}).Guest)
 }
 
-func TestWhyTheGuestIsPaused(t *testing.T) {
+func TestPausedReason(t *testing.T) {
 	for said, want := range map[rpc.PauseReason]string{
 		rpc.PauseReason_PAUSE_REASON_UNSPECIFIED: "", // a launcher of an earlier version
 		rpc.PauseReason_PAUSE_REASON_USER:        "",

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRefusal is what a launcher may say instead of handing over a stream, in bytes.
+// maxRefusal limits the reason of a launcher that hands over no stream, in bytes.
 const maxRefusal = 4 << 10
 
-// Side of a migration that a launcher is on.
+// Side is the side of a migration on which a launcher is.
 type Side string
 
 // The sides.
@@ -24,16 +24,16 @@ const (
 	SideTarget Side = "target"
 )
 
-// StreamRequest is which stream of which migration a launcher is to hand over. It is JSON on the socket.
+// StreamRequest names the stream of a migration that a launcher is to hand over. It is JSON on the socket.
 type StreamRequest struct {
 	Migration string `json:"migration"` // UID
 	Channel   string `json:"channel"`
 	Side      Side   `json:"side"`
 }
 
-// Stream asks the launcher of a pod for a stream of a guest that is moved: one connected Unix socket, whose other end
-// libvirt or QEMU has. At the source that is the next connection that they open, which is waited for until ctx ends. It
-// fails with a RefusedError when the launcher says why there is none.
+// Stream requests a stream of a guest that moves from the launcher of a pod: one connected Unix socket, whose other end
+// libvirt or QEMU has. At the source that is the next connection that they open, for which it waits until ctx ends. It
+// fails with a RefusedError if the launcher gives a reason why there is none.
 func (d Dialer) Stream(ctx context.Context, uid string, r StreamRequest) (*net.UnixConn, error) {
 	conn, peer, err := d.dial(ctx, uid, migrationSocket)
 	if err != nil {
@@ -61,14 +61,14 @@ func (d Dialer) Stream(ctx context.Context, uid string, r StreamRequest) (*net.U
 		errors.Join(context.Cause(ctx), err))
 }
 
-// receiveStream reads the answer: one byte with one file descriptor, or a line that says why not.
+// receiveStream reads the answer: one byte with one file descriptor, or a line with the reason why there is none.
 func receiveStream(conn *net.UnixConn) (*net.UnixConn, error) {
 	p := make([]byte, maxRefusal)
 	// For two descriptors: the kernel closes what does not fit, and one too many is noticed.
-	rights := make([]byte, unix.CmsgSpace(2*4)) //nolint:mnd // 4 bytes each
+	rights := make([]byte, unix.CmsgSpace(2*4))
 	n, r, flags, _, err := conn.ReadMsgUnix(p, rights)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // above
+		return nil, err
 	}
 	files, err := descriptors(rights[:r])
 	defer func() {
@@ -80,11 +80,11 @@ func receiveStream(conn *net.UnixConn) (*net.UnixConn, error) {
 	case err != nil:
 		return nil, err
 	case len(files) > 1 || flags&unix.MSG_CTRUNC != 0:
-		return nil, errors.New("it has sent more than one file descriptor")
+		return nil, errors.New("the launcher sent more than one file descriptor")
 	case len(files) == 0:
 		return nil, refusal(conn, p[:n])
 	case n != 1:
-		return nil, fmt.Errorf("it has sent %d bytes with the file descriptor instead of one", n)
+		return nil, fmt.Errorf("the launcher sent %d bytes with the file descriptor instead of one", n)
 	}
 	if err := connectedStream(int(files[0].Fd())); err != nil {
 		return nil, err
@@ -96,17 +96,17 @@ func receiveStream(conn *net.UnixConn) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// descriptors are those that came along, to be closed by the caller whatever the error is.
+// descriptors returns the file descriptors of a control message. The caller closes them, also after an error.
 func descriptors(rights []byte) ([]*os.File, error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {
-		return nil, fmt.Errorf("reading what came along: %w", err)
+		return nil, fmt.Errorf("reading the control message: %w", err)
 	}
 	var files []*os.File
 	for _, m := range messages {
 		fds, failed := unix.ParseUnixRights(&m)
 		if failed != nil {
-			err = errors.New("something else than file descriptors came along")
+			err = errors.New("the launcher sent a control message without file descriptors")
 			continue
 		}
 		for _, fd := range fds {
@@ -116,15 +116,15 @@ func descriptors(rights []byte) ([]*os.File, error) {
 	return files, err
 }
 
-// refusal is what a launcher says that hands over nothing.
+// refusal returns the error of a launcher that hands over nothing.
 func refusal(conn *net.UnixConn, said []byte) error {
 	for !bytes.ContainsRune(said, '\n') {
 		if len(said) == cap(said) {
-			return errors.New("it has sent no stream, and a long text")
+			return fmt.Errorf("the launcher sent no stream, and a reason longer than %d bytes", maxRefusal)
 		}
 		n, err := conn.Read(said[len(said):cap(said)])
 		if err != nil {
-			return errors.New("it has sent no stream")
+			return errors.New("the launcher sent no stream")
 		}
 		said = said[:len(said)+n]
 	}
@@ -133,9 +133,9 @@ func refusal(conn *net.UnixConn, said []byte) error {
 	}
 	line, _, _ := bytes.Cut(said, []byte("\n"))
 	if err := json.Unmarshal(line, &answer); err != nil || answer.Error == "" {
-		return errors.New("it has sent no stream, and does not say why")
+		return errors.New("the launcher sent no stream, and no reason")
 	}
-	return &RefusedError{Message: text(answer.Error, maxText)}
+	return &RefusedError{Message: sanitize(answer.Error, maxText)}
 }
 
 // connectedStream refuses a file descriptor that is anything but a connected Unix stream socket.
@@ -144,11 +144,11 @@ func connectedStream(fd int) error {
 		unix.SO_DOMAIN: unix.AF_UNIX, unix.SO_TYPE: unix.SOCK_STREAM, unix.SO_ACCEPTCONN: 0,
 	} {
 		if got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option); err != nil || got != want {
-			return errors.New("what it has sent is not a Unix stream socket")
+			return errors.New("the launcher sent a file descriptor that is not a Unix stream socket")
 		}
 	}
 	if _, err := unix.Getpeername(fd); err != nil {
-		return errors.New("the socket that it has sent is not connected")
+		return errors.New("the launcher sent a socket that is not connected")
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 
 var memoryStream = launchers.StreamRequest{Migration: other, Channel: "memory", Side: launchers.SideSource}
 
-// TestAStreamIsHandedOver: it is the launcher's, and carries bytes both ways.
-func TestAStreamIsHandedOver(t *testing.T) {
+// TestReceivesStream: it is the launcher's, and carries bytes both ways.
+func TestReceivesStream(t *testing.T) {
 	n := launchertest.NewNode(t)
 	qemu, given := unixPair(t)
 	asked := make(chan launchers.StreamRequest, 1)
@@ -46,8 +46,8 @@ func TestAStreamIsHandedOver(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoStream: nothing else is taken, and nothing that came along stays open.
-func TestWhatIsNoStream(t *testing.T) {
+// TestRefusesOtherDescriptors: nothing else is taken, and nothing that came along stays open.
+func TestRefusesOtherDescriptors(t *testing.T) {
 	file := func(t *testing.T, fd int, err error) *os.File {
 		require.NoError(t, err)
 		f := os.NewFile(uintptr(fd), "test")
@@ -71,8 +71,8 @@ func TestWhatIsNoStream(t *testing.T) {
 		"nothing at all":    {want: "EOF"},
 		"a byte alone":      {says: "+", want: "no stream"},
 		"why not":           {says: `{"error":"no such\u001b migration"}` + "\n", want: "no such migration"},
-		"nothing that says": {says: "{}\n", want: "does not say why"},
-		"a long text":       {says: strings.Repeat("a", 5<<10), want: "a long text"},
+		"nothing that says": {says: "{}\n", want: "no reason"},
+		"a long text":       {says: strings.Repeat("a", 5<<10), want: "longer than 4096 bytes"},
 		"a file": {says: "+", gives: func(t *testing.T) []*os.File {
 			fd, err := unix.Open("/dev/null", unix.O_CLOEXEC, 0)
 			return []*os.File{file(t, fd, err)}
@@ -80,7 +80,7 @@ func TestWhatIsNoStream(t *testing.T) {
 		"datagrams":           {says: "+", gives: func(t *testing.T) []*os.File { return []*os.File{pair(t, unix.SOCK_DGRAM)} }, want: "not a Unix stream"},
 		"packets":             {says: "+", gives: func(t *testing.T) []*os.File { return []*os.File{pair(t, unix.SOCK_SEQPACKET)} }, want: "not a Unix stream"},
 		"TCP":                 {says: "+", gives: func(t *testing.T) []*os.File { return []*os.File{socket(t, unix.AF_INET, unix.SOCK_STREAM)} }, want: "not a Unix stream"},
-		"nobody's":            {says: "+", gives: func(t *testing.T) []*os.File { return []*os.File{socket(t, unix.AF_UNIX, unix.SOCK_STREAM)} }, want: "not connected"},
+		"unconnected":         {says: "+", gives: func(t *testing.T) []*os.File { return []*os.File{socket(t, unix.AF_UNIX, unix.SOCK_STREAM)} }, want: "not connected"},
 		"two":                 {says: "+", gives: func(t *testing.T) []*os.File { return []*os.File{pair(t, unix.SOCK_STREAM), pair(t, unix.SOCK_STREAM)} }, want: "more than one"},
 		"a crowd":             {says: "+", gives: func(t *testing.T) []*os.File { return crowd(pair(t, unix.SOCK_STREAM), 200) }, want: "more than one"},
 		"one with many bytes": {says: "++", gives: func(t *testing.T) []*os.File { return []*os.File{pair(t, unix.SOCK_STREAM)} }, want: "2 bytes"},
@@ -129,8 +129,8 @@ func crowd(f *os.File, n int) []*os.File {
 	return all
 }
 
-// TestWhyThereIsNoStream is told as the launcher's own word, and is not tried again.
-func TestWhyThereIsNoStream(t *testing.T) {
+// TestStreamRefusal: the refusal of a stream has the launcher's own reason, and is not retried.
+func TestStreamRefusal(t *testing.T) {
 	n := launchertest.NewNode(t)
 	launchertest.ServeStreams(t, n.AddPod(t, pod), func(_ launchers.StreamRequest, conn *net.UnixConn) {
 		_ = launchertest.HandOver(conn, `{"error":"no such migration"}`+"\n")
@@ -141,8 +141,8 @@ func TestWhyThereIsNoStream(t *testing.T) {
 	require.Equal(t, "no such migration", refused.Message)
 }
 
-// TestNobodyHandsOver: a stream is waited for as long as it may, and only a pod's own launcher is asked.
-func TestNobodyHandsOver(t *testing.T) {
+// TestStreamTimeout: a stream is waited for until the deadline, and only a pod's own launcher is asked.
+func TestStreamTimeout(t *testing.T) {
 	n := launchertest.NewNode(t)
 	_, err := n.Dialer().Stream(t.Context(), pod, memoryStream)
 	require.ErrorIs(t, err, launchers.ErrAbsent)

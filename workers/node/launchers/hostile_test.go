@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// TestPlanted has in a launcher's volume what would keep the node worker busy, fill its memory or send it elsewhere:
-// each try ends at once, and nothing of it stays open.
-func TestPlanted(t *testing.T) {
+// TestConnectRejectsPlantedFiles: a launcher's volume has files that would keep the node worker busy, fill its memory
+// or send it elsewhere. Each attempt to connect fails at once, and leaves no file open.
+func TestConnectRejectsPlantedFiles(t *testing.T) {
 	for name, plant := range map[string]func(t *testing.T, socket string){
 		"a huge file": func(t *testing.T, socket string) {
 			require.NoError(t, os.WriteFile(socket, []byte("x"), 0o666))
@@ -42,7 +42,7 @@ func TestPlanted(t *testing.T) {
 		"a link through /proc": func(t *testing.T, socket string) {
 			require.NoError(t, os.Symlink("/proc/self/root/run/containerd/containerd.sock", socket))
 		},
-		"a FIFO that nobody writes": func(t *testing.T, socket string) {
+		"a FIFO without a writer": func(t *testing.T, socket string) {
 			require.NoError(t, unix.Mkfifo(socket, 0o666))
 		},
 		"a device": func(t *testing.T, socket string) {
@@ -74,7 +74,7 @@ func TestPlanted(t *testing.T) {
 				require.Error(t, err)
 				require.NotErrorIs(t, err, launchers.ErrAbsent)
 			}
-			require.NoError(t, ctx.Err(), "it was waited for")
+			require.NoError(t, ctx.Err(), "Connect blocked")
 			require.LessOrEqual(t, descriptors(t), before+2, "files were left open")
 		})
 	}
@@ -88,7 +88,7 @@ func descriptors(t *testing.T) int {
 }
 
 // TestChangedUnderway has a launcher that puts its own socket and a link to another pod's in place by turns while the
-// node worker connects. Whoever answers is always the launcher of the very pod.
+// node worker connects. What answers is always the launcher of the very pod.
 func TestChangedUnderway(t *testing.T) {
 	n := launchertest.NewNode(t)
 	victim := n.AddPod(t, other)

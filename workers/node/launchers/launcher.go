@@ -13,17 +13,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
 	// startTimeout covers libvirt's slowest start seen: its capability probe (4 s) on a busy node, and the guest's own
 	// start.
 	startTimeout = 2 * time.Minute
-	// firstTimeout is how long a launcher may take to say how its domain is when it is first asked.
+	// firstTimeout is how long a launcher may take to answer the first request for its domain.
 	firstTimeout = 10 * time.Second
-	// A launcher that speaks more often than this is read no faster: its own buffers fill up, nobody else's.
+	// A launcher that sends more often than this is read no faster: only its own buffers fill up.
 	changesPerSecond, changesAtOnce = 5, 20
 )
 
@@ -38,7 +38,7 @@ type Launcher struct {
 	rpc  rpc.LauncherClient
 }
 
-// RefusedError says that the launcher was reached and will not start the domain, however often it is asked.
+// RefusedError is the error of a launcher that was reached and will not start the domain, however often it is asked.
 type RefusedError struct{ Message string }
 
 func (e *RefusedError) Error() string { return e.Message }
@@ -62,7 +62,7 @@ func (l *Launcher) StartDomain(ctx context.Context, interfaces []Interface) (con
 	return observation(l.uid, d), nil
 }
 
-// operations are what the launcher calls them.
+// operations maps operations to the launcher's names.
 func operations() map[contract.Operation]rpc.Operation {
 	return map[contract.Operation]rpc.Operation{
 		contract.OperationPause:      rpc.Operation_OPERATION_PAUSE,
@@ -86,7 +86,7 @@ func (l *Launcher) Operate(ctx context.Context, in contract.OperateDomainInput) 
 		return contract.DomainObservation{},
 			&RefusedError{Message: fmt.Sprintf("%.32q is no operation", string(in.Operation))}
 	}
-	request := &rpc.OperateRequest{Operation: operation, ThawAfterSeconds: in.ThawAfter}
+	request := &rpc.OperateRequest{Operation: operation, ThawAfterSeconds: in.ThawAfter, GraceSeconds: in.Grace}
 	for _, c := range in.Claims {
 		request.Claims = append(request.Claims,
 			&rpc.ClaimSize{Volume: c.Volume, Capacity: c.Capacity, Requests: c.Requests})
@@ -128,13 +128,13 @@ func (l *Launcher) Watch(ctx context.Context, changed func(contract.DomainObserv
 	}
 }
 
-// failure makes an error of what gRPC or the launcher says; the latter's words are cut and cleaned.
+// failure returns the error of a call, by gRPC or the launcher; the text of the latter is limited and sanitised.
 func (l *Launcher) failure(doing string, err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s of pod %s: the launcher ended the call", doing, l.uid)
 	}
 	s := status.Convert(err)
-	message := text(s.Message(), maxText)
+	message := sanitize(s.Message(), maxText)
 	switch s.Code() {
 	case codes.InvalidArgument, codes.FailedPrecondition:
 		return &RefusedError{Message: message}

@@ -25,19 +25,20 @@ func (p *Peer) AllowLocking() error {
 	if err != nil {
 		return fmt.Errorf("reading the cgroup of process %d: %w", p.PID, err)
 	}
-	pids, err := members(filepath.Dir(p.proc.Name()), theirs)
+	procDir := filepath.Dir(p.proc.Name())
+	pids, err := members(procDir, theirs)
 	if err != nil {
 		return err
 	}
 	for _, pid := range pids {
-		if err := allowLocking(pid); err != nil {
+		if err := allowLocking(procDir, pid, theirs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// members are the processes that are in the same cgroups.
+// members returns the processes that are in the same cgroups.
 func members(procDir string, cgroups []byte) ([]int, error) {
 	entries, err := os.ReadDir(procDir)
 	if err != nil {
@@ -49,16 +50,35 @@ func members(procDir string, cgroups []byte) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		// One that has ended meanwhile needs nothing.
-		theirs, err := os.ReadFile(filepath.Join(procDir, e.Name(), "cgroup"))
-		if err == nil && bytes.Equal(theirs, cgroups) {
+		if isMember(procDir, pid, cgroups) {
 			out = append(out, pid)
 		}
 	}
 	return out, nil
 }
 
-func allowLocking(pid int) error {
+// isMember reports whether a process is in these cgroups. One that has ended is not.
+func isMember(procDir string, pid int, cgroups []byte) bool {
+	theirs, err := os.ReadFile(filepath.Join(procDir, strconv.Itoa(pid), "cgroup"))
+	return err == nil && bytes.Equal(theirs, cgroups)
+}
+
+// allowLocking raises the limit of a process, unless it has ended and another one of its ID is not in these cgroups.
+// prlimit(2) takes no pidfd, so the ID could still be given to another process between the last check and the call:
+// that one would have to come and go within microseconds with all other IDs.
+func allowLocking(procDir string, pid int, cgroups []byte) error {
+	process, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("letting process %d lock memory: %w", pid, err)
+	}
+	defer unix.Close(process)
+	// Where the process lives on after its cgroups were read, they are its own.
+	if !isMember(procDir, pid, cgroups) || errors.Is(unix.PidfdSendSignal(process, 0, nil, 0), unix.ESRCH) {
+		return nil
+	}
 	all := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	if err := unix.Prlimit(pid, unix.RLIMIT_MEMLOCK, &all, nil); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("letting process %d lock memory: %w", pid, err)

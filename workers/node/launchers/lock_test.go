@@ -1,6 +1,7 @@
 package launchers
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,21 +29,27 @@ func TestAllowLocking(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
 	require.NoError(t, unix.Prlimit(child.Process.Pid, unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 4096, Max: 4096}, nil))
-	err = allowLocking(child.Process.Pid)
+	limit := func() (now unix.Rlimit) {
+		require.NoError(t, unix.Prlimit(child.Process.Pid, unix.RLIMIT_MEMLOCK, nil, &now))
+		return now
+	}
+	require.NoError(t, allowLocking("/proc", child.Process.Pid, []byte("0::/another-pod\n")))
+	require.Equal(t, unix.Rlimit{Cur: 4096, Max: 4096}, limit(), "another process has the ID now")
+	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", child.Process.Pid))
+	require.NoError(t, err)
+	err = allowLocking("/proc", child.Process.Pid, own)
 	if mayRaiseLimits(t) {
 		require.NoError(t, err)
-		var now unix.Rlimit
-		require.NoError(t, unix.Prlimit(child.Process.Pid, unix.RLIMIT_MEMLOCK, nil, &now))
-		require.Equal(t, unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, now)
+		require.Equal(t, unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, limit())
 	} else {
 		require.ErrorContains(t, err, "lock memory")
 	}
 	require.NoError(t, in.Close())
 	require.NoError(t, child.Wait())
-	require.NoError(t, allowLocking(child.Process.Pid), "it has ended")
+	require.NoError(t, allowLocking("/proc", child.Process.Pid, own), "it has ended")
 }
 
-// mayRaiseLimits says that this process has CAP_SYS_RESOURCE, as the node worker's privileged container has.
+// mayRaiseLimits reports whether this process has CAP_SYS_RESOURCE, as the node worker's privileged container has.
 func mayRaiseLimits(t *testing.T) bool {
 	t.Helper()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

@@ -11,15 +11,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/launcher/rpc"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
 	// pieceSize is how much of a file one message has, in bytes.
 	pieceSize = 64 << 10
-	// callTimeout is for calls that launchers answer at once, or after a word with libvirt.
+	// callTimeout is for calls that launchers answer at once, or after one call to libvirt.
 	callTimeout = 15 * time.Second
 )
 
@@ -27,33 +27,33 @@ const (
 type Departure struct {
 	// Left is the proof that the guest can never run here again; nil: it has not left.
 	Left *contract.MigrationProof
-	// StoppedAt is when it stood still, by this node's clock; zero: not known.
+	// StoppedAt is when the guest was paused, by this node's clock; zero: unknown.
 	StoppedAt time.Time
-	// Ended says that the guest has ended for a reason of its own.
+	// Ended reports whether the guest has ended for a reason of its own.
 	Ended bool
-	// Reason why it has not left.
+	// Reason is why it has not left.
 	Reason  string
 	Aborted bool
 	Stats   contract.MigrationStats
 	Mode    string
 }
 
-// MigrationStatus is what a launcher says of the last migration that it took part in.
+// MigrationStatus has what a launcher reports of the last migration that it took part in.
 type MigrationStatus struct {
 	Migration string // its UID; "": none, and nothing else is set
-	// Source says that the guest was to leave, and not to come.
+	// Source reports whether the launcher is the source; else it is the target.
 	Source bool
 	// UnderWay: the source copies, or the target receives. Phase is of libvirt's job on the source.
 	UnderWay bool
 	Phase    string
-	// Held: the guest is here, whole and paused. Granted: it may go on. Resumed: it goes on here.
+	// Held: the guest is here, complete and paused. Granted: it may resume. Resumed: it runs here.
 	Held, Granted, Resumed bool
-	// Departure of the source; nil: it has not ended.
+	// Departure has the end at the source; nil: it has not ended.
 	Departure *Departure
 }
 
-// DescribeMigration is what a target needs to know before it is prepared, but for the node worker's key. It takes as
-// long as reading the disks' images. It fails with a RefusedError when the launcher has no guest that it could move.
+// DescribeMigration returns what a target needs before it is prepared, except for the node worker's key. It takes as
+// long as reading the disks' images. It fails with a RefusedError if the launcher has no guest that it could move.
 func (l *Launcher) DescribeMigration(ctx context.Context) (contract.MigrationOffer, error) {
 	var none contract.MigrationOffer
 	d, err := l.rpc.DescribeMigration(ctx, &rpc.DescribeMigrationRequest{})
@@ -64,18 +64,18 @@ func (l *Launcher) DescribeMigration(ctx context.Context) (contract.MigrationOff
 		return none, &RefusedError{Message: fmt.Sprintf("the guest has %d disks", len(d.GetDisks()))}
 	}
 	o := contract.MigrationOffer{
-		Memory: max(0, d.GetMemoryBytes()), MachineType: text(d.GetMachineType(), maxName),
+		Memory: max(0, d.GetMemoryBytes()), MachineType: sanitize(d.GetMachineType(), maxName),
 	}
 	for _, disk := range d.GetDisks() {
 		o.Disks = append(o.Disks, contract.MigrationDisk{
-			Name: text(disk.GetName(), maxName), Target: text(disk.GetTarget(), maxName),
+			Name: sanitize(disk.GetName(), maxName), Target: sanitize(disk.GetTarget(), maxName),
 			Size: max(0, disk.GetSizeBytes()), Copied: disk.GetCopied(), DirectIO: disk.GetDirectIo(),
 			ImageSHA256: digest(disk.GetImageSha256()),
 		})
 	}
 	for _, f := range d.GetFiles()[:min(len(d.GetFiles()), contract.MostMigrationFiles+1)] {
 		o.Files = append(o.Files, contract.MigrationFile{
-			Name: text(f.GetName(), maxName), Size: f.GetSize(), SHA256: digest(f.GetSha256()),
+			Name: sanitize(f.GetName(), maxName), Size: f.GetSize(), SHA256: digest(f.GetSha256()),
 		})
 	}
 	if err := migration.CheckFiles(o.Files); err != nil {
@@ -84,13 +84,13 @@ func (l *Launcher) DescribeMigration(ctx context.Context) (contract.MigrationOff
 	return o, nil
 }
 
-// digest is empty where there is none, and in no other way wrong than a digest can be.
+// digest returns a digest, or "" for anything else, so that it can be wrong in no other way than a digest can.
 func digest(sum []byte) string {
 	const size = 32 // of SHA-256
 	return hex.EncodeToString(sum[:min(len(sum), size)])
 }
 
-// ReadFile reads one that DescribeMigration has named.
+// ReadFile reads a file that DescribeMigration has named.
 func (l *Launcher) ReadFile(ctx context.Context, f contract.MigrationFile) (migration.Content, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -119,7 +119,7 @@ func (l *Launcher) ReadFile(ctx context.Context, f contract.MigrationFile) (migr
 	return c, nil
 }
 
-// Target is what a launcher is to receive.
+// Target describes what a launcher is to receive.
 type Target struct {
 	Migration  string // UID
 	Interfaces []Interface
@@ -129,7 +129,7 @@ type Target struct {
 }
 
 // PrepareTarget makes the launcher ready to receive a guest, and returns the domain as it then is. It fails with a
-// RefusedError when the launcher does not suit the guest. It takes as long as reading the disks' images.
+// RefusedError if the launcher cannot receive this guest. It takes as long as reading the disks' images.
 func (l *Launcher) PrepareTarget(ctx context.Context, t Target) (contract.DomainObservation, error) {
 	const doing = "preparing to receive a guest"
 	stream, err := l.rpc.PrepareTarget(ctx)
@@ -171,10 +171,10 @@ func (l *Launcher) PrepareTarget(ctx context.Context, t Target) (contract.Domain
 	return observation(l.uid, d), nil
 }
 
-// MoveOptions are how a guest is to be moved.
+// MoveOptions are the options of a move.
 type MoveOptions struct {
 	contract.MigrationConfiguration
-	// CompletionSeconds that it may take; 0: no limit.
+	// CompletionSeconds limits how long it may take; 0: no limit.
 	CompletionSeconds int64
 }
 
@@ -189,7 +189,7 @@ func (l *Launcher) Migrate(
 	stream, err := l.rpc.Migrate(ctx, &rpc.MigrateRequest{Migration: uid, Options: &rpc.MigrationOptions{
 		Bandwidth: o.Bandwidth, CompletionSeconds: o.CompletionSeconds, ProgressSeconds: o.Progress,
 		MaxDowntimeMs: o.MaxDowntimeMs, AutoConverge: o.AutoConverge, AllowDisruption: o.Disruption,
-		Unsafe: o.Unsafe, Parallel: int32(min(max(0, o.Parallel), migration.MaxStreams)), //nolint:gosec // bounded
+		Unsafe: o.Unsafe, Parallel: int32(min(max(0, o.Parallel), migration.MaxStreams)),
 	}})
 	if err != nil {
 		return Departure{}, l.migrationFailure(doing, err)
@@ -208,7 +208,7 @@ func (l *Launcher) Migrate(
 	}
 }
 
-// departure is nil as long as it goes on.
+// departure returns the end of a migration; nil while it is under way.
 func departure(e *rpc.MigrationEvent) *Departure {
 	switch {
 	case e.GetLeft() != nil:
@@ -222,7 +222,7 @@ func departure(e *rpc.MigrationEvent) *Departure {
 		case rpc.MigrationProof_MIGRATION_PROOF_UNSPECIFIED:
 			return nil // then it has not left
 		}
-		d := &Departure{Left: &proof, Mode: mode(left.GetStats().GetMode()), Stats: contract.MigrationStats{
+		d := &Departure{Left: &proof, Mode: migrationMode(left.GetStats().GetMode()), Stats: contract.MigrationStats{
 			TotalMs: max(0, left.GetStats().GetTotalMs()), Bytes: max(0, left.GetStats().GetBytes()),
 			Iterations: max(0, left.GetStats().GetIterations()),
 		}}
@@ -231,9 +231,9 @@ func departure(e *rpc.MigrationEvent) *Departure {
 		}
 		return d
 	case e.GetStayed() != nil:
-		return &Departure{Reason: text(e.GetStayed().GetReason(), maxText), Aborted: e.GetStayed().GetAborted()}
+		return &Departure{Reason: sanitize(e.GetStayed().GetReason(), maxText), Aborted: e.GetStayed().GetAborted()}
 	case e.GetEnded() != nil:
-		return &Departure{Ended: true, Reason: text(e.GetEnded().GetReason(), maxText)}
+		return &Departure{Ended: true, Reason: sanitize(e.GetEnded().GetReason(), maxText)}
 	}
 	return nil
 }
@@ -243,11 +243,11 @@ func migrationProgress(p *rpc.MigrationProgress) *contract.MigrationProgress {
 		return nil
 	}
 	out := &contract.MigrationProgress{
-		UID: text(p.GetMigration(), maxName), Role: role(p.GetRole()), Mode: mode(p.GetMode()),
+		UID: sanitize(p.GetMigration(), maxName), Role: migrationRole(p.GetRole()), Mode: migrationMode(p.GetMode()),
 		Total: max(0, p.GetTotal()), Processed: max(0, p.GetProcessed()), Remaining: max(0, p.GetRemaining()),
 		DirtyRate: max(0, p.GetDirtyRate()), Rate: max(0, p.GetRate()),
 		Iteration: int(max(0, p.GetIteration())), DowntimeMs: max(0, p.GetDowntimeMs()),
-		Aborting: text(p.GetAborting(), maxText),
+		Aborting: sanitize(p.GetAborting(), maxText),
 	}
 	if p.GetSince() > 0 && p.GetSince() < maxTime {
 		out.Since = time.UnixMilli(p.GetSince()).UTC()
@@ -258,7 +258,8 @@ func migrationProgress(p *rpc.MigrationProgress) *contract.MigrationProgress {
 // maxTime is the end of the year 9999 in milliseconds since 1970: no later time can be written as JSON.
 const maxTime = 253402300799000
 
-func role(r rpc.MigrationRole) string {
+// migrationRole returns the side of a migration; "": the launcher takes part in none.
+func migrationRole(r rpc.MigrationRole) string {
 	switch r {
 	case rpc.MigrationRole_MIGRATION_ROLE_SOURCE:
 		return string(SideSource)
@@ -269,8 +270,8 @@ func role(r rpc.MigrationRole) string {
 	return ""
 }
 
-// mode is in KubeVirt's words.
-func mode(m rpc.MigrationMode) string {
+// migrationMode returns KubeVirt's name of a migration mode.
+func migrationMode(m rpc.MigrationMode) string {
 	switch m {
 	case rpc.MigrationMode_MIGRATION_MODE_PRE_COPY:
 		return "PreCopy"
@@ -283,11 +284,11 @@ func mode(m rpc.MigrationMode) string {
 	return ""
 }
 
-// AbortMigration has the launcher abort. found says that there was something to abort.
+// AbortMigration has the launcher abort. found reports whether there was something to abort.
 func (l *Launcher) AbortMigration(ctx context.Context, uid, why string) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	r, err := l.rpc.AbortMigration(ctx, &rpc.AbortMigrationRequest{Migration: uid, Why: text(why, maxText)})
+	r, err := l.rpc.AbortMigration(ctx, &rpc.AbortMigrationRequest{Migration: uid, Why: sanitize(why, maxText)})
 	if err != nil {
 		return false, l.migrationFailure("aborting a migration", err)
 	}
@@ -316,8 +317,8 @@ func (l *Launcher) adjust(ctx context.Context, r *rpc.AdjustMigrationRequest) er
 	return nil
 }
 
-// FinishMigration lets a guest that was received go on, and returns the domain as it then is. It fails with a
-// RefusedError when no such guest is here.
+// FinishMigration resumes a guest that was received, and returns the domain as it then is. It fails with a RefusedError
+// if there is no such guest here.
 func (l *Launcher) FinishMigration(
 	ctx context.Context, uid string, proof contract.MigrationProof,
 ) (contract.DomainObservation, error) {
@@ -332,7 +333,7 @@ func (l *Launcher) FinishMigration(
 	}
 	d, err := l.rpc.FinishMigration(ctx, r)
 	if err != nil {
-		return contract.DomainObservation{}, l.migrationFailure("letting the guest go on", err)
+		return contract.DomainObservation{}, l.migrationFailure("resuming the guest", err)
 	}
 	return observation(l.uid, d), nil
 }
@@ -348,7 +349,7 @@ func (l *Launcher) WithdrawTarget(ctx context.Context, uid string) error {
 	return nil
 }
 
-// Domain reads the domain as it is.
+// Domain reads the current domain.
 func (l *Launcher) Domain(ctx context.Context) (contract.DomainObservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -359,8 +360,8 @@ func (l *Launcher) Domain(ctx context.Context) (contract.DomainObservation, erro
 	return observation(l.uid, d), nil
 }
 
-// MigrationStatus is what is true of the launcher's migration. It fails with a RefusedError where the launcher can take
-// part in none.
+// MigrationStatus reads the status of the launcher's migration. It fails with a RefusedError if the launcher cannot
+// take part in any.
 func (l *Launcher) MigrationStatus(ctx context.Context) (MigrationStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -369,13 +370,13 @@ func (l *Launcher) MigrationStatus(ctx context.Context) (MigrationStatus, error)
 		return MigrationStatus{}, l.migrationFailure("asking for the migration", err)
 	}
 	return MigrationStatus{
-		Migration: text(s.GetMigration(), maxName), UnderWay: s.GetUnderWay(),
-		Source: s.GetRole() == rpc.MigrationRole_MIGRATION_ROLE_SOURCE, Phase: text(s.GetPhase(), maxName),
+		Migration: sanitize(s.GetMigration(), maxName), UnderWay: s.GetUnderWay(),
+		Source: s.GetRole() == rpc.MigrationRole_MIGRATION_ROLE_SOURCE, Phase: sanitize(s.GetPhase(), maxName),
 		Held: s.GetHeld(), Granted: s.GetGranted(), Resumed: s.GetResumed(), Departure: departure(s.GetOutcome()),
 	}, nil
 }
 
-// migrationFailure is failure, and a refusal where the launcher's protocol had no migration.
+// migrationFailure is failure, and a refusal if the launcher's protocol has no migration.
 func (l *Launcher) migrationFailure(doing string, err error) error {
 	if status.Code(err) == codes.Unimplemented {
 		return &RefusedError{Message: "the launcher was started by an older release, which cannot migrate its guest; " +

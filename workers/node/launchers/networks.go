@@ -16,7 +16,7 @@ import (
 	"github.com/virtflow/virtflow/workers/node/podnet"
 )
 
-// networksTimeout is how long a launcher may take to repeat what its VMI says.
+// networksTimeout is how long a launcher may take to return what its VMI specifies.
 const networksTimeout = 10 * time.Second
 
 // Interface is a network interface that was prepared for the guest in the pod.
@@ -28,8 +28,8 @@ type Interface struct {
 	podnet.Prepared
 }
 
-// Networks is what the guest needs in the pod's network namespace. A launcher of an earlier version cannot say it: its
-// guest is masqueraded on the pod network. It fails with a RefusedError for what nobody can prepare.
+// Networks returns what the guest needs in the pod's network namespace. A launcher of an earlier version cannot return
+// it: its guest is masqueraded on the pod network. It fails with a RefusedError for what cannot be prepared.
 func (l *Launcher) Networks(ctx context.Context) ([]podnet.Plan, error) {
 	ctx, cancel := context.WithTimeout(ctx, networksTimeout)
 	defer cancel()
@@ -46,15 +46,15 @@ func (l *Launcher) Networks(ctx context.Context) ([]podnet.Plan, error) {
 	}
 	var plans []podnet.Plan
 	for i, n := range said.GetNetworks() {
-		name := text(n.GetName(), maxName)
+		name := sanitize(n.GetName(), maxName)
 		wanted, err := Wanted(n)
 		if err != nil {
-			return nil, &RefusedError{Message: fmt.Sprintf("network %s: %s", name, text(err.Error(), maxText))}
+			return nil, &RefusedError{Message: fmt.Sprintf("network %s: %s", name, sanitize(err.Error(), maxText))}
 		}
 		wanted.Network, wanted.Number = name, i
 		plan, err := podnet.NewPlan(wanted)
 		if err != nil {
-			return nil, &RefusedError{Message: fmt.Sprintf("network %s: %s", name, text(err.Error(), maxText))}
+			return nil, &RefusedError{Message: fmt.Sprintf("network %s: %s", name, sanitize(err.Error(), maxText))}
 		}
 		if slices.ContainsFunc(plans, func(p podnet.Plan) bool { return p.PodInterface == plan.PodInterface }) {
 			return nil, &RefusedError{Message: fmt.Sprintf("network %s: another interface is on it", name)}
@@ -64,7 +64,7 @@ func (l *Launcher) Networks(ctx context.Context) ([]podnet.Plan, error) {
 	return plans, nil
 }
 
-// Wanted reads what a launcher says of one interface.
+// Wanted reads what a launcher returns about one interface.
 func Wanted(n *rpc.GuestNetwork) (podnet.Interface, error) {
 	i := podnet.Interface{Queues: int(n.GetQueues())}
 	switch n.GetBinding() {
@@ -103,7 +103,7 @@ func Wanted(n *rpc.GuestNetwork) (podnet.Interface, error) {
 	return i, nil
 }
 
-// PodInterfaces are told to a launcher.
+// PodInterfaces converts interfaces for a launcher.
 func PodInterfaces(interfaces []Interface) (out []*rpc.PodInterface) {
 	for _, i := range interfaces {
 		p := &rpc.PodInterface{
@@ -119,7 +119,7 @@ func PodInterfaces(interfaces []Interface) (out []*rpc.PodInterface) {
 	return out
 }
 
-// printed is "" for what is none.
+// printed returns the text of a valid value, or "".
 func printed(a interface {
 	IsValid() bool
 	String() string

@@ -47,8 +47,8 @@ func TestWhatAGuestNeeds(t *testing.T) {
 	require.Empty(t, plans)
 }
 
-// TestAnEarlierLauncher says nothing of networks: its guest is masqueraded on the pod's.
-func TestAnEarlierLauncher(t *testing.T) {
+// TestNetworksOfEarlierLauncher: an earlier launcher reports no networks: its guest is masqueraded on the pod network.
+func TestNetworksOfEarlierLauncher(t *testing.T) {
 	n := launchertest.NewNode(t)
 	launchertest.Serve(t, n.AddPod(t, pod), launchertest.NewLauncher())
 	plans, err := connect(t, n).Networks(context.Background())
@@ -58,7 +58,7 @@ func TestAnEarlierLauncher(t *testing.T) {
 	require.Empty(t, plans[0].Network)
 }
 
-func TestWhatNobodyPrepares(t *testing.T) {
+func TestRefusesUnsupportedNetworks(t *testing.T) {
 	for problem, n := range map[string]*rpc.GuestNetwork{
 		"network a: \"\" is no binding": {Name: "a", Queues: 1},
 		"cannot have 0 queues":          {Binding: rpc.Binding_BINDING_BRIDGE},
@@ -84,8 +84,8 @@ func TestWhatNobodyPrepares(t *testing.T) {
 	}
 }
 
-// TestNetworksBesideThePods have the names that Multus was asked for.
-func TestNetworksBesideThePods(t *testing.T) {
+// TestFurtherNetworks: the interfaces of further networks have the names that Multus was asked for.
+func TestFurtherNetworks(t *testing.T) {
 	plans, err := networks(t, &rpc.GuestNetwork{Name: "second", Binding: rpc.Binding_BINDING_FURTHER_BRIDGE, Queues: 1},
 		&rpc.GuestNetwork{Name: "default", Binding: rpc.Binding_BINDING_MASQUERADE, Queues: 1},
 		&rpc.GuestNetwork{Name: "ptp", Binding: rpc.Binding_BINDING_FURTHER_BRIDGE, Queues: 2})
@@ -96,6 +96,6 @@ func TestNetworksBesideThePods(t *testing.T) {
 	}
 	require.Equal(t,
 		[]string{"pod16367aacb67", "tap16367aacb67", "eth0", "tap0", "pode31d7ce2712", "tape31d7ce2712"}, got)
-	require.True(t, plans[1].OnPodNetwork())
-	require.False(t, plans[0].OnPodNetwork())
+	require.True(t, plans[1].IsOnPodNetwork())
+	require.False(t, plans[0].IsOnPodNetwork())
 }

@@ -15,15 +15,15 @@ import (
 // cgroupFileLimit is far more than the kernel writes for any number of hierarchies.
 const cgroupFileLimit = 64 << 10
 
-// Peer is the process that serves a launcher's socket. It is held by file descriptors, so that another process that is
-// given the same number later is never mistaken for it.
+// Peer is the process that serves a launcher's socket. File descriptors refer to it, so that another process that gets
+// the same number later is never mistaken for it.
 type Peer struct {
 	PID   int
 	pidfd *os.File
 	proc  *os.File // /proc/PID
 }
 
-// newPeer identifies who serves the other end of conn and refuses whoever is not in the pod's cgroup.
+// newPeer identifies the process at the other end of conn and refuses one that is not in the pod's cgroup.
 func newPeer(conn *net.UnixConn, procDir, uid string) (*Peer, error) {
 	pid, pidfd, err := peerOf(conn)
 	if err != nil {
@@ -83,17 +83,17 @@ func (p *Peer) verify(procDir, uid string) error {
 	if err != nil {
 		return fmt.Errorf("reading the own cgroup: %w", err)
 	}
-	// Alive now means that its number was nobody else's when /proc/PID was opened.
+	// It is alive now, so no other process had its number when /proc/PID was opened.
 	if err := unix.PidfdSendSignal(int(p.pidfd.Fd()), 0, nil, 0); err != nil {
 		return fmt.Errorf("the process %d that served the socket has ended: %w", p.PID, err)
 	}
-	if !inPod(string(ours), string(theirs), uid) {
+	if !isInPod(string(ours), string(theirs), uid) {
 		return fmt.Errorf("process %d serves the socket of pod %s but does not belong to that pod", p.PID, uid)
 	}
 	return nil
 }
 
-// peerOf gives the process at the other end and a pidfd of it.
+// peerOf returns the process at the other end and a pidfd of it.
 func peerOf(conn *net.UnixConn) (pid, pidfd int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -17,20 +17,19 @@ import (
 const (
 	// attachTimeout is how long a launcher may take to connect to a device of its guest.
 	attachTimeout = 10 * time.Second
-	// readTimeout covers the guest's agent being asked for everything, one thing after another, each for 5 s.
+	// readTimeout covers all requests to the guest's agent, one after another, each for 5 s.
 	readTimeout = 45 * time.Second
-	// piece is what one message to a launcher carries at most, in bytes: with its header it fits into gRPC's buffer of
-	// 32 KiB.
+	// piece is the limit of one message to a launcher, in bytes: with its header it fits into gRPC's buffer of 32 KiB.
 	piece = 32<<10 - 64
-	// largestPicture is what a screenshot may have, in bytes.
+	// largestPicture limits a screenshot, in bytes.
 	largestPicture = 64 << 20
 )
 
-// What a launcher says to somebody who wants to be connected with its guest.
+// The errors of a launcher that refuses, or ends, a connection with its guest.
 var (
-	// ErrBusy says that there is a session that was to be preserved.
+	// ErrBusy is the error if another session is to be preserved.
 	ErrBusy = errors.New("there is another session")
-	// ErrTakenOver says that a newer session has ended this one.
+	// ErrTakenOver is the error of a session that a newer one has ended.
 	ErrTakenOver = errors.New("another session has taken over")
 )
 
@@ -51,7 +50,7 @@ func (l *Launcher) Attach(ctx context.Context, device rpc.Device, preserve bool)
 	defer late.Stop()
 	stream, err := l.rpc.Attach(ctx)
 	if err == nil {
-		// An error of Send is told by Recv.
+		// Recv returns an error of Send.
 		_ = stream.Send(&rpc.AttachRequest{Device: device, PreserveSession: preserve})
 		_, err = stream.Recv()
 	}
@@ -65,7 +64,7 @@ func (l *Launcher) Attach(ctx context.Context, device rpc.Device, preserve bool)
 	return &Attached{stream: stream, cancel: cancel, of: l}, nil
 }
 
-// Read reads what the device says. io.EOF is its end.
+// Read reads what the device sends. io.EOF is its end.
 func (a *Attached) Read(p []byte) (int, error) {
 	for len(a.rest) == 0 {
 		m, err := a.stream.Recv()
@@ -84,7 +83,7 @@ func (a *Attached) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write tells the device something; it waits while the launcher takes no more.
+// Write sends to the device; it waits while the launcher takes no more.
 func (a *Attached) Write(p []byte) (int, error) {
 	for done := 0; done < len(p); done += piece {
 		if err := a.stream.Send(&rpc.AttachRequest{Data: p[done:min(len(p), done+piece)]}); err != nil {
@@ -94,7 +93,7 @@ func (a *Attached) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close ends the connection; whoever reads or writes is told so.
+// Close ends the connection, so that Read and Write return.
 func (a *Attached) Close() error {
 	a.cancel()
 	return nil
@@ -125,8 +124,8 @@ func (l *Launcher) Screenshot(ctx context.Context, moveCursor bool, to io.Writer
 	}
 }
 
-// GuestDetails is what the guest's agent says of its guest: no more than a launcher tells, and nothing that is to be
-// believed.
+// GuestDetails returns what the guest's agent reports of its guest: no more than a launcher forwards, and not to be
+// trusted.
 func (l *Launcher) GuestDetails(ctx context.Context) (*rpc.GuestDetailsResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -62,7 +62,7 @@ func (l *Launcher) Become(s rpc.DomainState) *rpc.Domain {
 func (l *Launcher) Starts() int   { l.mu.Lock(); defer l.mu.Unlock(); return l.starts }
 func (l *Launcher) Watchers() int { l.mu.Lock(); defer l.mu.Unlock(); return l.watchers }
 
-// StartDomain is the service's.
+// StartDomain implements rpc.LauncherServer.
 func (l *Launcher) StartDomain(ctx context.Context, r *rpc.StartDomainRequest) (*rpc.Domain, error) {
 	l.mu.Lock()
 	l.starts++
@@ -77,14 +77,14 @@ func (l *Launcher) StartDomain(ctx context.Context, r *rpc.StartDomainRequest) (
 	return d, nil
 }
 
-// GetDomain is the service's.
+// GetDomain implements rpc.LauncherServer.
 func (l *Launcher) GetDomain(context.Context, *rpc.GetDomainRequest) (*rpc.Domain, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.domain, nil
 }
 
-// Operate is the service's.
+// Operate implements rpc.LauncherServer.
 func (l *Launcher) Operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
 	if l.Operation == nil {
 		return l.UnimplementedLauncherServer.Operate(ctx, r)
@@ -92,7 +92,7 @@ func (l *Launcher) Operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Dom
 	return l.Operation(ctx, r)
 }
 
-// Watch is the service's.
+// Watch implements rpc.LauncherServer.
 func (l *Launcher) Watch(_ *rpc.WatchRequest, stream grpc.ServerStreamingServer[rpc.Domain]) error {
 	l.count(1)
 	defer l.count(-1)

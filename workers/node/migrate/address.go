@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// Network says which of its networks a node worker takes streams on. The names are KubeVirt's.
+// Network is the network on which a node worker accepts streams, by KubeVirt's name.
 type Network string
 
 // The networks.
@@ -18,7 +18,7 @@ const (
 // migrationInterface is KubeVirt's name for a network interface of the node worker's pod that is for migrations only.
 const migrationInterface = "migration0"
 
-// interfaceAddresses are those of an interface of this network namespace; nil: there is no such interface.
+// interfaceAddresses returns the addresses of an interface of this network namespace; nil: there is no such interface.
 func interfaceAddresses(name string) ([]netip.Prefix, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -43,9 +43,9 @@ func interfaceAddresses(name string) ([]netip.Prefix, error) {
 	return nil, nil
 }
 
-// choose is where to listen: on the migration network if there is one, else on the pod's. IPv4 comes before IPv6,
-// addresses that are good on one link only do not count.
-func choose(migration []netip.Prefix, pod netip.Addr) (netip.Addr, Network, error) {
+// chooseAddress returns where to listen: on the migration network if there is one, else on the pod's. IPv4 comes before
+// IPv6; addresses that are valid on one link only do not count.
+func chooseAddress(migration []netip.Prefix, pod netip.Addr) (netip.Addr, Network, error) {
 	var chosen netip.Addr
 	for _, p := range migration {
 		a := p.Addr().Unmap()
@@ -56,10 +56,39 @@ func choose(migration []netip.Prefix, pod netip.Addr) (netip.Addr, Network, erro
 	switch {
 	case chosen.IsValid():
 		return chosen, NetworkMigration, nil
-	case migration != nil: // the pod's network is no substitute for one that somebody has asked for
+	case migration != nil: // the pod's network is no substitute for a configured one
 		return chosen, "", fmt.Errorf("%s has no address that other nodes can reach", migrationInterface)
 	case !pod.IsValid():
 		return chosen, "", fmt.Errorf("there is neither %s nor an address of the pod", migrationInterface)
 	}
 	return pod, NetworkPod, nil
+}
+
+// maxSourceAddresses limits what a source may have a target expect: a pod has two, and a migration network adds others.
+const maxSourceAddresses = 8
+
+// SourceAddresses returns the addresses that this node's own streams may come from at other nodes.
+func (t *Targets) SourceAddresses() ([]string, error) {
+	own, err := t.Addresses(migrationInterface)
+	if err != nil {
+		return nil, err
+	}
+	out := []string{}
+	for _, p := range append([]netip.Prefix{netip.PrefixFrom(t.Pod, 0)}, own...) {
+		if a := p.Addr().Unmap(); a.IsGlobalUnicast() && len(out) < maxSourceAddresses {
+			out = append(out, a.String())
+		}
+	}
+	return out, nil
+}
+
+// ParseAddresses returns the addresses from which a source claims to dial, without invalid ones.
+func ParseAddresses(addresses []string) []netip.Addr {
+	var out []netip.Addr
+	for _, s := range addresses[:min(len(addresses), maxSourceAddresses)] {
+		if a, err := netip.ParseAddr(s); err == nil {
+			out = append(out, a.Unmap())
+		}
+	}
+	return out
 }

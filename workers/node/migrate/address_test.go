@@ -2,12 +2,13 @@ package migrate
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhereToListen(t *testing.T) {
+func TestChoose(t *testing.T) {
 	const podAddress = "10.244.1.7"
 	for name, c := range map[string]struct {
 		own     []string // of migration0
@@ -25,7 +26,7 @@ func TestWhereToListen(t *testing.T) {
 		"one that has none at all":      {own: []string{}, pod: podAddress, fails: "other nodes can reach"},
 		"neither":                       {fails: "neither migration0 nor"},
 		"a pod's IPv6":                  {pod: "fd00::7", address: "fd00::7", network: NetworkPod},
-		"loopback is nobody's":          {own: []string{"127.0.0.1/8"}, pod: podAddress, fails: "other nodes can reach"},
+		"loopback is not reachable":     {own: []string{"127.0.0.1/8"}, pod: podAddress, fails: "other nodes can reach"},
 		"an address for all interfaces": {own: []string{"0.0.0.0/0"}, pod: podAddress, fails: "other nodes can reach"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +41,7 @@ func TestWhereToListen(t *testing.T) {
 			if c.pod != "" {
 				pod = netip.MustParseAddr(c.pod)
 			}
-			address, network, err := choose(own, pod)
+			address, network, err := chooseAddress(own, pod)
 			if c.fails != "" {
 				require.ErrorContains(t, err, c.fails)
 				return
@@ -52,12 +53,31 @@ func TestWhereToListen(t *testing.T) {
 	}
 }
 
-// TestTheSystemsOwnAddresses: what the kernel says is understood.
-func TestTheSystemsOwnAddresses(t *testing.T) {
+// TestInterfaceAddresses: what the kernel says is understood.
+func TestInterfaceAddresses(t *testing.T) {
 	own, err := interfaceAddresses("lo")
 	require.NoError(t, err)
 	require.Contains(t, own, netip.MustParsePrefix("127.0.0.1/8"))
 	none, err := interfaceAddresses(migrationInterface)
 	require.NoError(t, err)
 	require.Nil(t, none)
+}
+
+// TestSourceAddresses: the source's addresses are those that the target expects, and the target cuts their list to
+// size, too.
+func TestSourceAddresses(t *testing.T) {
+	targets := NewTargets(TargetOptions{Pod: netip.MustParseAddr("::ffff:10.244.1.7"),
+		Addresses: func(string) ([]netip.Prefix, error) {
+			return []netip.Prefix{netip.MustParsePrefix("192.168.9.4/24"), netip.MustParsePrefix("fe80::1/64")}, nil
+		}})
+	own, err := targets.SourceAddresses()
+	require.NoError(t, err)
+	require.Equal(t, []string{"10.244.1.7", "192.168.9.4"}, own)
+	own, err = NewTargets(TargetOptions{}).SourceAddresses()
+	require.NoError(t, err)
+	require.Empty(t, own)
+
+	require.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
+		ParseAddresses([]string{"::ffff:10.0.0.1", "no address", "fd00::1"}))
+	require.Len(t, ParseAddresses(slices.Repeat([]string{"10.0.0.1"}, 100)), maxSourceAddresses)
 }

@@ -13,13 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // TestChain moves two guests at a time from one node to another: files on the control channel, then bytes in both
 // directions of each channel, from the source's Unix sockets through launcher, node worker, TLS, node worker and
-// launcher to the target's. In the end both go on at the target, and nothing listens.
+// launcher to the target's. In the end both run at the target, and nothing listens.
 func TestChain(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)

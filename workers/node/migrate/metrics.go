@@ -6,14 +6,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workers/node/launchers"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// traffic counts what the streams of one side move.
+// traffic counts the bytes that the streams of one side carry.
 type traffic struct{ sent, received prometheus.Counter }
 
-// newTraffic has counters of its own for each side; r may be nil.
+// newTraffic returns counters for one side; r may be nil.
 func newTraffic(r prometheus.Registerer, side launchers.Side) traffic {
 	all := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "virtflow_node_migration_bytes_total", ConstLabels: prometheus.Labels{"side": string(side)},
@@ -25,7 +25,7 @@ func newTraffic(r prometheus.Registerer, side launchers.Side) traffic {
 	return traffic{sent: all.WithLabelValues("sent"), received: all.WithLabelValues("received")}
 }
 
-// newGauge is how many migrations of one side there are.
+// newGauge registers the number of migrations of one side.
 func newGauge(r prometheus.Registerer, side launchers.Side, count func() int) {
 	if r != nil {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -35,33 +35,33 @@ func newGauge(r prometheus.Registerer, side launchers.Side, count func() int) {
 	}
 }
 
-// counted is the launcher's end of a stream: what is read there is sent to the other node.
-type counted struct {
+// countedStream is the launcher's end of a stream: what is read there is sent to the other node.
+type countedStream struct {
 	*net.UnixConn
 	traffic
-	sum *atomic.Int64 // of the bytes that one guest's streams have sent; nil: nobody asks
+	sum *atomic.Int64 // of the bytes that one guest's streams have sent; nil: not counted
 }
 
-// NetConn is the connection itself.
-func (c counted) NetConn() net.Conn { return c.UnixConn }
+// NetConn returns the connection itself.
+func (c countedStream) NetConn() net.Conn { return c.UnixConn }
 
-func (c counted) Read(p []byte) (int, error) {
+func (c countedStream) Read(p []byte) (int, error) {
 	n, err := c.UnixConn.Read(p)
 	c.sent.Add(float64(n))
 	if c.sum != nil {
 		c.sum.Add(int64(n))
 	}
-	return n, err //nolint:wrapcheck // what the connection says
+	return n, err
 }
 
-func (c counted) Write(p []byte) (int, error) {
+func (c countedStream) Write(p []byte) (int, error) {
 	n, err := c.UnixConn.Write(p)
 	c.received.Add(float64(n))
-	return n, err //nolint:wrapcheck // what the connection says
+	return n, err
 }
 
-// progress are KubeVirt's metrics of guests that leave this node, with its names and units. Each is there as long as
-// its guest is moved. The labels of the instance are not: a node worker does not know them.
+// progress has KubeVirt's metrics of guests that leave this node, with its names and units. Each exists while its guest
+// moves. They lack the labels of the instance, which a node worker does not know.
 type progress struct {
 	sessions *Sessions
 	metrics  []progressMetric
@@ -92,14 +92,14 @@ func newProgress(s *Sessions) *progress {
 	return p
 }
 
-// Describe is the prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (p *progress) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range p.metrics {
 		out <- m.desc
 	}
 }
 
-// Collect is the prometheus.Collector's.
+// Collect implements prometheus.Collector.
 func (p *progress) Collect(out chan<- prometheus.Metric) {
 	for vmi, now := range p.sessions.progress() {
 		for _, m := range p.metrics {

@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// TestKubeVirtsMetricsOfACopy are there as long as it goes on.
-func TestKubeVirtsMetricsOfACopy(t *testing.T) {
+// TestMigrationMetrics: a migration has metrics while it is under way.
+func TestMigrationMetrics(t *testing.T) {
 	r := newRig(t, first)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(newProgress(r.sessions))
@@ -24,17 +24,17 @@ func TestKubeVirtsMetricsOfACopy(t *testing.T) {
 		return n
 	}
 	r.prepare(t, time.Now().Add(soon))
-	told, end := make(chan struct{}), make(chan struct{})
+	received, end := make(chan struct{}), make(chan struct{})
 	r.source.migrate = func(_ context.Context, progress func(contract.MigrationProgress)) (Departure, error) {
 		progress(contract.MigrationProgress{UID: first, Total: 4000, Processed: 3500, Remaining: 1000, DirtyRate: 12,
 			Rate: 45})
-		close(told)
+		close(received)
 		<-end
 		return Departure{Reason: "enough"}, nil
 	}
 	require.Zero(t, count())
 	s := r.begin(t)
-	<-told
+	<-received
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP kubevirt_vmi_migration_data_bytes_total Bytes of a guest that are to be at its target.
 # TYPE kubevirt_vmi_migration_data_bytes_total counter

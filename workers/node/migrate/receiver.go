@@ -5,30 +5,30 @@ import (
 	"errors"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/workers/node/launchers"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // Arriving is the launcher of a pod that receives a guest.
 type Arriving struct {
 	Streams
-	// Interfaces that are prepared for the guest in the pod.
+	// Interfaces are prepared for the guest in the pod.
 	Interfaces []launchers.Interface
-	// Disks as the source has them.
+	// Disks are those of the source.
 	Disks []contract.MigrationDisk
 }
 
-// NewArriving is the target of a migration.
+// NewArriving returns the target of a migration.
 func NewArriving(d launchers.Dialer, pod, uid string) Arriving {
 	return Arriving{Streams: Streams{Dialer: d, Pod: pod, Migration: uid, Side: launchers.SideTarget}}
 }
 
 var _ Receiver = Arriving{}
 
-// Prepare is the Target's.
+// Prepare implements Receiver.
 func (a Arriving) Prepare(ctx context.Context, files []migration.Content) error {
-	return a.insist(ctx, prepareTimeout, func(ctx context.Context, l *launchers.Launcher) error {
+	return a.retry(ctx, prepareTimeout, func(ctx context.Context, l *launchers.Launcher) error {
 		_, err := l.PrepareTarget(ctx, launchers.Target{
 			Migration: a.Migration, Interfaces: a.Interfaces, Disks: a.Disks, Files: files,
 		})
@@ -36,18 +36,18 @@ func (a Arriving) Prepare(ctx context.Context, files []migration.Content) error 
 	})
 }
 
-// Resume is the Target's.
+// Resume implements Receiver.
 func (a Arriving) Resume(ctx context.Context, p migration.Proof) (d contract.DomainObservation, err error) {
-	err = a.insist(ctx, resumeTimeout, func(ctx context.Context, l *launchers.Launcher) error {
+	err = a.retry(ctx, resumeTimeout, func(ctx context.Context, l *launchers.Launcher) error {
 		d, err = l.FinishMigration(ctx, a.Migration, p)
 		return err
 	})
 	return d, err
 }
 
-// Withdraw is the Target's. A launcher that is not there has no guest, and gets none any more.
+// Withdraw implements Receiver. A launcher that does not run has no guest, and gets none any more.
 func (a Arriving) Withdraw(ctx context.Context, _ string) error {
-	err := a.insist(ctx, withdrawTimeout, func(ctx context.Context, l *launchers.Launcher) error {
+	err := a.retry(ctx, withdrawTimeout, func(ctx context.Context, l *launchers.Launcher) error {
 		return l.WithdrawTarget(ctx, a.Migration)
 	})
 	if errors.Is(err, launchers.ErrAbsent) {
@@ -56,8 +56,8 @@ func (a Arriving) Withdraw(ctx context.Context, _ string) error {
 	return err
 }
 
-// insist asks the launcher until it does what it is asked for, or refuses, or has gone.
-func (a Arriving) insist(
+// retry calls the launcher until it succeeds or refuses, or is gone.
+func (a Arriving) retry(
 	ctx context.Context, limit time.Duration, ask func(context.Context, *launchers.Launcher) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 	pod    = "00000000-0b5d-4c6e-8f70-112233445566"
 )
 
-// ourAddress is on loopback, and no other test listens there: a port that was closed is nobody else's a moment later.
+// ourAddress is on loopback, and no other test listens there: no other process takes a port that was closed.
 const ourAddress = "127.77.12.1"
 
 var errGone = errors.New("the launcher has gone")
@@ -149,7 +149,7 @@ func (r *receiver) accept(t testing.TB, c migration.Channel) *net.UnixConn {
 }
 
 // web is the instance whose guest is moved.
-var web = contract.Object{Namespace: "a", Name: "web", UID: "i"} //nolint:gochecknoglobals // a constant
+var web = contract.Object{Namespace: "a", Name: "web", UID: "i"}
 
 // rig is two node workers and the launchers of one migration.
 type rig struct {
@@ -232,7 +232,7 @@ func descriptors(t testing.TB) int {
 	return len(all)
 }
 
-// listening says whether somebody takes connections there.
+// listening reports whether a connection is accepted there.
 func listening(t testing.TB, address string) bool {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
@@ -251,5 +251,5 @@ func waitFor(t testing.TB, what string, is func() bool) {
 func gone(t testing.TB, conn net.Conn) {
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	_, err := io.Copy(io.Discard, conn)
-	require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "it was not told of the end")
+	require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "it did not receive the end")
 }

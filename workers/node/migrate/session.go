@@ -13,46 +13,45 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/workers/node/launchers"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
 	// prepareTimeout is how long the target may take to be ready once it has the files: it reads its disks' images.
 	prepareTimeout = 5 * time.Minute
-	// resumeTimeout is how long the target is asked to let the guest go on; after that the workflow asks it. The guest
-	// stands still meanwhile.
+	// resumeTimeout is how long the session asks the target to resume the guest; after that the workflow asks. The
+	// guest is paused in that time.
 	resumeTimeout = 30 * time.Second
-	// lingering is how long libvirt's own connections may take to end when the guest goes on at the target: libvirt is
-	// still tidying up at the source, and one that is cut would look like a failure to it. Nobody waits for that.
-	lingering = 5 * time.Second
-	// withdrawTimeout is how long the target may take to hear that nobody comes. The workflow tells it as well.
+	// lingerTimeout is how long libvirt's own connections may take to end when the guest resumes at the target: libvirt
+	// is still cleaning up at the source, and would take a cut one for a failure. Nothing waits for them.
+	lingerTimeout = 5 * time.Second
+	// withdrawTimeout limits the request that withdraws the target. The workflow sends it as well.
 	withdrawTimeout = 10 * time.Second
-	// abortPatience is how long libvirt may take to abort before its streams are cut, which it takes for an abort as
-	// well.
+	// abortPatience is how long libvirt may take to abort before its streams are cut, which it also takes for an abort.
 	abortPatience = 10 * time.Second
-	// retryInterval is how long to wait before a launcher or a node is asked again, streamInterval before a launcher is
-	// for a stream. It has none before it was asked to migrate, and then libvirt waits for the first.
+	// retryInterval is the time before a launcher or a node is called again, streamInterval before a launcher is called
+	// for a stream. It has none before it is asked to migrate, and then libvirt waits for the first.
 	retryInterval, streamInterval = 200 * time.Millisecond, 25 * time.Millisecond
 )
 
 // Source is the launcher that a guest leaves.
 type Source interface {
 	Launcher
-	// Files are those that the target needs and libvirt does not copy.
+	// Files returns what the target needs and libvirt does not copy.
 	Files(ctx context.Context) ([]migration.Content, error)
-	// Migrate has the launcher move the guest, or follows what it does already, and returns how that ended. An error
-	// says that this is not known.
+	// Migrate has the launcher move the guest, or follows a move that is under way, and returns how it ended. After an
+	// error the outcome is unknown.
 	Migrate(ctx context.Context, progress func(contract.MigrationProgress)) (Departure, error)
-	// Abort has it abort that. Without an error, found says whether there was something to abort.
+	// Abort has the launcher abort. Without an error, found reports whether there was something to abort.
 	Abort(ctx context.Context, why string) (found bool, err error)
 }
 
-// Departure is how it ended at the source, as the launcher says.
+// Departure is how the move ended at the source, by the launcher's account.
 type Departure = launchers.Departure
 
-// Session is one guest's way to another node. It is safe for concurrent use.
+// Session moves one guest to another node. It is safe for concurrent use.
 type Session struct {
 	uid      string
 	vmi      contract.Object
@@ -63,14 +62,14 @@ type Session struct {
 	sent     atomic.Int64  // bytes
 	patience time.Duration // how long libvirt may take to abort
 	log      zerolog.Logger
-	ctx      context.Context //nolint:containedctx // that of the session's own life
+	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	done     chan struct{}
 
 	mu        sync.Mutex
 	migrating bool   // the launcher was asked to move the guest
-	aborted   string // why, when that came before it was asked; "": nobody has
-	carried   *carried
+	aborted   string // the reason of an abort that came before; "": none
+	carried   *carriedStreams
 	progress  contract.MigrationProgress
 	outcome   contract.MigrationOutcome
 	endedAt   time.Time
@@ -88,34 +87,35 @@ func newSession(
 // Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Outcome is how it has ended, once it has.
+// Outcome returns how the session has ended, once it has.
 func (s *Session) Outcome() contract.MigrationOutcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outcome
 }
 
-// Progress is what the launcher said last; zero: nothing yet.
+// Progress returns the last progress of the launcher; zero: none yet.
 func (s *Session) Progress() contract.MigrationProgress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.progress
 }
 
-// UnderWay says that it has not ended.
-func (s *Session) UnderWay() bool {
-	_, over := s.ended()
+// IsUnderWay reports whether the session has not ended.
+func (s *Session) IsUnderWay() bool {
+	_, over := s.endTime()
 	return !over
 }
 
-func (s *Session) ended() (at time.Time, over bool) {
+// endTime returns when the session ended; over is false while it is under way.
+func (s *Session) endTime() (at time.Time, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.endedAt, !s.endedAt.IsZero()
 }
 
-// Abort has the migration abort and returns when the session has ended, whatever its outcome then is: past a certain
-// point the guest leaves all the same.
+// Abort has the migration abort and returns when the session has ended, with any outcome: past a certain point the
+// guest leaves all the same.
 func (s *Session) Abort(ctx context.Context, why string) error {
 	s.mu.Lock()
 	asked := s.migrating && s.endedAt.IsZero()
@@ -129,7 +129,7 @@ func (s *Session) Abort(ctx context.Context, why string) error {
 		if err == nil && found {
 			break
 		}
-		select { // the launcher may have been asked to migrate and not to have heard of it yet
+		select { // the request to migrate may not have reached the launcher yet
 		case <-s.done:
 			return nil
 		case <-ctx.Done():
@@ -147,18 +147,18 @@ func (s *Session) Abort(ctx context.Context, why string) error {
 	}
 }
 
-func (s *Session) setCarried(c *carried) {
+func (s *Session) setCarried(c *carriedStreams) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.carried = c
 }
 
-// cut ends the streams that there are.
+// cut closes all streams.
 func (s *Session) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.carried != nil {
-		s.log.Warn().Msg("the migration is not aborted in time; cutting its streams")
+		s.log.Warn().Msg("failed to abort the migration in time; cutting its streams")
 		s.carried.cut()
 	}
 }
@@ -174,25 +174,25 @@ func (s *Session) run(results *prometheus.CounterVec) {
 	results.WithLabelValues(string(outcome.Result)).Inc()
 	close(s.done)
 	s.log.Info().Str("state", string(outcome.Result)).Str("reason", outcome.Reason).Dur("took", time.Since(begun)).
-		Msg("a migration has ended at its source")
+		Msg("ended a migration at its source")
 	tidy()
 	s.cancel(nil)
 }
 
-// move returns how the migration has ended, and what is left to be done then.
+// move returns the outcome of the migration, and what remains to be cleaned up then.
 func (s *Session) move(ctx context.Context) (o contract.MigrationOutcome, tidy func()) {
 	control, err := s.prepare(ctx)
 	if err != nil {
-		return s.stayed(err), func() {}
+		return s.stayedOutcome(err), func() {}
 	}
 	carried := s.carryStreams(ctx)
-	if !s.mayMigrate() {
-		o = s.stayed(nil)
+	if !s.beginMigrating() {
+		o = s.stayedOutcome(nil)
 		s.withdraw(ctx, control, o.Reason)
 		return o, func() { carried.end(0) }
 	}
 	s.setCarried(carried)
-	left, err := s.source.Migrate(ctx, s.note)
+	left, err := s.source.Migrate(ctx, s.observe)
 	o = Outcome(left)
 	switch {
 	case err != nil:
@@ -210,19 +210,19 @@ func (s *Session) move(ctx context.Context) (o contract.MigrationOutcome, tidy f
 	resumed, downtime, control, err := s.resume(ctx, control, left)
 	if err != nil {
 		o.Reason = err.Error()
-		return o, func() { carried.end(lingering) }
+		return o, func() { carried.end(lingerTimeout) }
 	}
 	o.Result, o.Target, o.Stats.DowntimeMs = contract.ResultMoved, &resumed.Domain, downtime
-	// What has been sent and not what libvirt has counted: a copy may have ended before it was asked once.
+	// The bytes sent, not libvirt's count, which a short copy may end without.
 	o.Stats.Bytes = max(o.Stats.Bytes, s.sent.Load())
 	return o, func() {
-		carried.end(lingering)
+		carried.end(lingerTimeout)
 		control.Close() // and the target cuts what is left
 	}
 }
 
-// stayed is the outcome of a migration that the launcher was not asked for.
-func (s *Session) stayed(err error) contract.MigrationOutcome {
+// stayedOutcome returns the outcome of a migration that the launcher was not asked for.
+func (s *Session) stayedOutcome(err error) contract.MigrationOutcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.aborted != "" {
@@ -231,17 +231,17 @@ func (s *Session) stayed(err error) contract.MigrationOutcome {
 	return contract.MigrationOutcome{Result: contract.ResultStayed, Reason: err.Error()}
 }
 
-// mayMigrate says whether nobody has asked for an abort. From now on only the launcher can.
-func (s *Session) mayMigrate() bool {
+// beginMigrating reports whether no abort was requested. From then on only the launcher can abort.
+func (s *Session) beginMigrating() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.migrating = s.aborted == ""
 	return s.migrating
 }
 
-// note takes what the launcher says. It aborts by itself, too; a libvirt that waits for a target that is gone ends then
-// only when its streams are cut.
-func (s *Session) note(p contract.MigrationProgress) {
+// observe takes the launcher's progress. The launcher also aborts by itself; then a libvirt that waits for a target
+// that is gone ends only when its streams are cut.
+func (s *Session) observe(p contract.MigrationProgress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.Aborting != "" && s.progress.Aborting == "" {
@@ -259,7 +259,7 @@ func (s *Session) dialControl(ctx context.Context) (*migration.Controller, error
 	return migration.NewController(conn), nil
 }
 
-// prepare has the target made ready.
+// prepare has the target prepared.
 func (s *Session) prepare(ctx context.Context) (*migration.Controller, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
@@ -278,18 +278,18 @@ func (s *Session) prepare(ctx context.Context) (*migration.Controller, error) {
 	return control, nil
 }
 
-// withdraw tells the target that nobody comes. It is told even when ctx has ended.
+// withdraw requests that the target stops waiting for the guest, also when ctx has ended.
 func (s *Session) withdraw(ctx context.Context, control *migration.Controller, why string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 	defer cancel()
 	if err := control.Withdraw(ctx, why); err != nil {
-		s.log.Warn().Err(err).Msg("the target was not told that the guest stays")
+		s.log.Warn().Err(err).Msg("failed to withdraw migration target")
 	}
 	control.Close()
 }
 
-// resume has the guest go on at the target, over another connection where the one that was there is broken; it returns
-// the one that is not. downtime is for how long the guest stood still, in milliseconds; 0: not known.
+// resume has the guest resume at the target, over another connection if the first one is broken; it returns the one
+// that works. downtime is for how long the guest was paused, in milliseconds; 0: unknown.
 func (s *Session) resume(ctx context.Context, control *migration.Controller, left Departure) (
 	out migration.Resumed, downtime int64, open *migration.Controller, err error,
 ) {
@@ -312,7 +312,7 @@ func (s *Session) resume(ctx context.Context, control *migration.Controller, lef
 		if errors.As(err, &refused) {
 			return out, 0, nil, err
 		}
-		s.log.Warn().Err(err).Msg("the target does not answer whether the guest goes on; asking again")
+		s.log.Warn().Err(err).Msg("failed to resume the guest at the target; it will be retried")
 		select {
 		case <-ctx.Done():
 			return out, 0, nil, err
@@ -321,25 +321,25 @@ func (s *Session) resume(ctx context.Context, control *migration.Controller, lef
 	}
 }
 
-// downtimeOf is for how long a guest stood still, in milliseconds and by the source's clock: what the target took lies
-// in the middle between question and answer.
+// downtimeOf returns for how long a guest was paused, in milliseconds and by the source's clock: the time that the
+// target took is in the middle between request and answer.
 func downtimeOf(stopped, asked, answered time.Time, took time.Duration) int64 {
 	if stopped.IsZero() {
 		return 0
 	}
-	way := max(0, answered.Sub(asked)-took) / 2 //nolint:mnd // half of there and back
+	way := max(0, answered.Sub(asked)-took) / 2
 	return max(0, asked.Add(way+took).Sub(stopped).Milliseconds())
 }
 
-// carried are the streams of a session.
-type carried struct {
+// carriedStreams has the streams of a session.
+type carriedStreams struct {
 	ask, cut        context.CancelFunc
 	asking, streams sync.WaitGroup
 }
 
-// end asks the launcher for no stream any more, waits so long for those that there are to end by themselves, and cuts
-// the rest. It returns when nothing is left.
-func (c *carried) end(limit time.Duration) {
+// end stops asking the launcher for streams, waits up to limit for the open ones to end by themselves, and cuts the
+// rest. It returns when none is left.
+func (c *carriedStreams) end(limit time.Duration) {
 	c.ask()
 	c.asking.Wait()
 	late := time.AfterFunc(limit, c.cut)
@@ -348,11 +348,11 @@ func (c *carried) end(limit time.Duration) {
 	c.cut()
 }
 
-// carryStreams carries what libvirt and QEMU open.
-func (s *Session) carryStreams(ctx context.Context) *carried {
+// carryStreams carries the streams that libvirt and QEMU open.
+func (s *Session) carryStreams(ctx context.Context) *carriedStreams {
 	ctx, cut := context.WithCancel(ctx)
 	asking, ask := context.WithCancel(ctx)
-	all := &carried{ask: ask, cut: cut}
+	all := &carriedStreams{ask: ask, cut: cut}
 	open := make(chan struct{}, migration.MaxStreams)
 	for _, c := range migration.Streams() {
 		all.asking.Go(func() {
@@ -360,7 +360,7 @@ func (s *Session) carryStreams(ctx context.Context) *carried {
 				stream, err := s.source.Stream(asking, c)
 				if err != nil {
 					s.log.Debug().Err(err).Str("channel", string(c)).
-						Msg("the launcher hands over no stream; asking again")
+						Msg("failed to get a stream from the launcher; it will be retried")
 					select {
 					case <-asking.Done():
 					case <-time.After(streamInterval):
@@ -380,43 +380,43 @@ func (s *Session) carryStreams(ctx context.Context) *carried {
 	return all
 }
 
-// carry returns when the stream has reached the target's launcher: QEMU takes the first connection of a memory's
-// several for the main one, so their order has to be the same at both ends. ended is called when the stream has.
-func (c *carried) carry(
+// carry returns when the stream has reached the target's launcher: QEMU takes the first of several memory connections
+// for the main one, so their order has to be the same at both ends. ended is called when the stream has ended.
+func (c *carriedStreams) carry(
 	ctx context.Context, s *Session, channel migration.Channel, stream *net.UnixConn, ended func(),
 ) {
 	dialing, cancel := context.WithTimeout(ctx, answerLimit)
 	conn, err := s.identity.Dial(dialing, s.target, channel)
 	cancel()
 	if err != nil {
-		s.log.Warn().Err(err).Str("channel", string(channel)).Msg("a stream of a migration does not reach the target")
+		s.log.Warn().Err(err).Str("channel", string(channel)).Msg("failed to connect a stream with the target")
 		migration.Cut(stream) // which libvirt notices
 		ended()
 		return
 	}
 	var to migration.Stream = conn
 	if channel == migration.Disks {
-		to = &prompt{Conn: conn, limit: answerLimit}
+		to = &deadlineConn{Conn: conn, limit: answerLimit}
 	}
 	c.streams.Go(func() {
 		defer ended()
-		carry(ctx, s.log, channel, counted{stream, s.traffic, &s.sent}, to)
+		carry(ctx, s.log, channel, countedStream{stream, s.traffic, &s.sent}, to)
 	})
 }
 
-// answerLimit is how long a target may take to take a stream, and to say the first word of a disk's. QEMU waits for
-// that with all else at a standstill, the guest included.
+// answerLimit is how long a target may take to accept a stream, and to send the first bytes of a disk's. QEMU waits for
+// that with everything else stopped, the guest included.
 const answerLimit = 5 * time.Second
 
-// prompt is a connection whose other end has to say something soon.
-type prompt struct {
+// deadlineConn is a connection whose other end has to send something soon.
+type deadlineConn struct {
 	*tls.Conn
 	limit time.Duration
 	said  bool
 }
 
-// Read fails when nothing has ever been said within the limit.
-func (p *prompt) Read(b []byte) (int, error) {
+// Read fails if nothing has ever been received within the limit.
+func (p *deadlineConn) Read(b []byte) (int, error) {
 	if p.said {
 		return p.Conn.Read(b)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // network is TCP between two node workers that a test can cut.
@@ -62,7 +62,7 @@ func (n *network) cut() {
 
 const soon = time.Hour
 
-// waits is a launcher that copies until it is told how that ends.
+// waits is a launcher that copies until the test ends the copy.
 func (s *source) waits() (begun chan struct{}, end chan Departure) {
 	begun, end = make(chan struct{}), make(chan Departure)
 	s.migrate = func(ctx context.Context, _ func(contract.MigrationProgress)) (Departure, error) {
@@ -79,9 +79,9 @@ func (s *source) waits() (begun chan struct{}, end chan Departure) {
 
 func left() Departure { return Departure{Left: &migration.Proof{By: contract.ProofLibvirt}} }
 
-// TestASessionIsNobodys: whoever asks for it finds the same one, also when it has ended, and one that was not offered
+// TestSessionOutlivesCalls: each call finds the same one, also when it has ended, and one that was not offered
 // here is not begun.
-func TestASessionIsNobodys(t *testing.T) {
+func TestSessionOutlivesCalls(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	_, err := r.sessions.Begin(first, web, migration.Peer{}, r.source)
@@ -115,7 +115,7 @@ func TestASessionIsNobodys(t *testing.T) {
 	require.Nil(t, r.sessions.Get(first))
 }
 
-// TestOutcomes are what the launcher says, and what the target answers.
+// TestOutcomes: an outcome follows from the launcher's report and the target's answer.
 func TestOutcomes(t *testing.T) {
 	for name, c := range map[string]struct {
 		departure Departure
@@ -126,7 +126,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		"left": {departure: left(), want: contract.MigrationOutcome{Result: contract.ResultMoved, Proof: left().Left,
 			Target: &contract.DomainObservation{PodUID: pod, State: contract.DomainRunning}}},
-		"left, and the target does not go on": {departure: left(), resume: errors.New("its QEMU has ended"),
+		"left, and the target does not resume": {departure: left(), resume: errors.New("its QEMU has ended"),
 			want: contract.MigrationOutcome{Result: contract.ResultSourceOff, Proof: left().Left,
 				Reason: "refused by the other node worker: its QEMU has ended"}},
 		"stayed": {departure: Departure{Reason: "no progress", Aborted: true},
@@ -135,7 +135,7 @@ func TestOutcomes(t *testing.T) {
 		"ended by itself": {departure: Departure{Reason: "powered off", Ended: true},
 			want:      contract.MigrationOutcome{Result: contract.ResultGuestEnded, Reason: "powered off"},
 			withdrawn: []string{"powered off"}},
-		"nobody knows": {err: errGone,
+		"outcome unknown": {err: errGone,
 			want: contract.MigrationOutcome{Result: contract.ResultLost, Reason: errGone.Error()}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestOutcomes(t *testing.T) {
 			r.prepare(t, time.Now().Add(soon))
 			require.Equal(t, c.want, ended(t, r.begin(t)))
 			require.Equal(t, c.withdrawn, r.receiver.withdrawn)
-			// A target that nobody has told anything stays: the workflow decides what becomes of it.
+			// A target that was sent nothing stays: the workflow decides what becomes of it.
 			over := c.want.Result != contract.ResultSourceOff && c.want.Result != contract.ResultLost
 			waitFor(t, "the target is forgotten, or not", func() bool { return over != listening(t, r.peer.Address) })
 		})
@@ -163,13 +163,14 @@ func TestNothingHasBegun(t *testing.T) {
 		spoil func(t *testing.T, r *rig)
 		want  string
 	}{
-		"nobody listens": {func(_ *testing.T, r *rig) { r.targets.Remove(first) }, "connection refused"},
+		"the port is closed": {func(_ *testing.T, r *rig) { r.targets.Remove(first) }, "connection refused"},
 		"another target": {func(t *testing.T, r *rig) { r.peer.Fingerprint = r.sessions.offers[first].Fingerprint() },
-			"another key"},
+			"does not match the migration's fingerprint"},
 		"other files": {func(t *testing.T, r *rig) {
 			r.source.files = []migration.Content{migration.NewContent("cloudinit.iso", []byte("changed"))}
 		}, "not those that the migration has"},
-		"other bytes": {func(t *testing.T, r *rig) { r.source.files[0].Data = []byte("CIDATA2") }, "another content"},
+		"other bytes": {func(t *testing.T, r *rig) { r.source.files[0].Data = []byte("CIDATA2") },
+			"does not match the migration's digest"},
 		"the target's launcher": {func(t *testing.T, r *rig) {
 			r.receiver.prepare = func([]migration.Content) error { return errors.New("no space left") }
 		}, "no space left"},
@@ -192,8 +193,8 @@ func TestNothingHasBegun(t *testing.T) {
 	}
 }
 
-// TestTheGuestGoesOnThoughTheControlChannelWasCut, and though the answer was lost.
-func TestTheGuestGoesOnThoughTheControlChannelWasCut(t *testing.T) {
+// TestResumesAfterControlChannelWasCut: the guest resumes at the target whether the question or the answer was lost.
+func TestResumesAfterControlChannelWasCut(t *testing.T) {
 	for name, lost := range map[string]bool{"before the question": false, "before the answer": true} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
@@ -220,8 +221,8 @@ func TestTheGuestGoesOnThoughTheControlChannelWasCut(t *testing.T) {
 	}
 }
 
-// TestAStreamIsCutInTheMiddle: QEMU at both ends is told, by whatever the stream was cut.
-func TestAStreamIsCutInTheMiddle(t *testing.T) {
+// TestCutStream: QEMU at both ends sees the end, by whatever the stream was cut.
+func TestCutStream(t *testing.T) {
 	for name, cut := range map[string]func(r *rig, n *network, s *Session){
 		"by the network":              func(_ *rig, n *network, _ *Session) { n.cut() },
 		"by the target's node worker": func(r *rig, _ *network, _ *Session) { r.targets.Remove(first) },
@@ -258,12 +259,12 @@ func TestAStreamIsCutInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAnAbortThatHangs: the streams are cut when libvirt does not abort, which it takes for an abort as well. Who has
-// it abort makes no difference: somebody here, or the launcher by itself.
-func TestAnAbortThatHangs(t *testing.T) {
+// TestCutsStreamsWhenAbortHangs: the streams are cut when libvirt does not abort, which it takes for an abort as well.
+// Who has it abort makes no difference: a call here, or the launcher by itself.
+func TestCutsStreamsWhenAbortHangs(t *testing.T) {
 	for name, abort := range map[string]func(*testing.T, *Session){
-		"that somebody wants": func(t *testing.T, s *Session) { require.NoError(t, s.Abort(t.Context(), "why")) },
-		"of the launcher's":   func(_ *testing.T, s *Session) { s.note(contract.MigrationProgress{Aborting: "why"}) },
+		"by a call":         func(t *testing.T, s *Session) { require.NoError(t, s.Abort(t.Context(), "why")) },
+		"of the launcher's": func(_ *testing.T, s *Session) { s.observe(contract.MigrationProgress{Aborting: "why"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
@@ -286,8 +287,8 @@ func TestAnAbortThatHangs(t *testing.T) {
 	}
 }
 
-// TestAStreamThatReachesNobody: QEMU at the source is told at once.
-func TestAStreamThatReachesNobody(t *testing.T) {
+// TestStreamWithoutTarget: QEMU at the source gets the error at once.
+func TestStreamWithoutTarget(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	r.prepare(t, time.Now().Add(soon))
@@ -300,8 +301,9 @@ func TestAStreamThatReachesNobody(t *testing.T) {
 	require.Equal(t, contract.ResultStayed, ended(t, s).Result)
 }
 
-// TestLibvirtTidiesUp: the guest goes on, which is told at once, and libvirt's connection lives until libvirt ends it.
-func TestLibvirtTidiesUp(t *testing.T) {
+// TestKeepsConnectionUntilLibvirtEndsIt: the guest runs at the target, which the outcome reports at once, and libvirt's
+// connection lives until libvirt ends it.
+func TestKeepsConnectionUntilLibvirtEndsIt(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	r.prepare(t, time.Now().Add(soon))
@@ -325,8 +327,8 @@ func TestLibvirtTidiesUp(t *testing.T) {
 	waitFor(t, "the port is closed", func() bool { return !listening(t, r.peer.Address) })
 }
 
-// TestMoreStreamsThanThereMayBe: the source does not even dial for them.
-func TestMoreStreamsThanThereMayBe(t *testing.T) {
+// TestLimitsStreams: the source does not even dial for them.
+func TestLimitsStreams(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	r.prepare(t, time.Now().Add(soon))
@@ -342,7 +344,8 @@ func TestMoreStreamsThanThereMayBe(t *testing.T) {
 	require.Equal(t, contract.ResultMoved, ended(t, s).Result)
 }
 
-// TestAbort at each point: before the launcher was asked to migrate, while it is, and when it is too late.
+// TestAbort: a migration is aborted at each point: before the launcher was asked to migrate, while it migrates, and
+// when it is too late.
 func TestAbort(t *testing.T) {
 	t.Run("before", func(t *testing.T) {
 		noLeaks(t)
@@ -368,7 +371,7 @@ func TestAbort(t *testing.T) {
 			case 1:
 				return false, errGone
 			case 2:
-				return false, nil // it has not heard of the migration yet
+				return false, nil // it has not received the migration yet
 			}
 			go func() { end <- Departure{Reason: why, Aborted: true} }()
 			return true, nil
@@ -410,8 +413,8 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// TestTheTimeOfASession is over with its key.
-func TestTheTimeOfASession(t *testing.T) {
+// TestSessionDeadline: a session ends when its key expires.
+func TestSessionDeadline(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	r.prepare(t, time.Now().Add(2*time.Second))

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/workers/node/launchers"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const (
@@ -21,10 +21,11 @@ const (
 	abortTimeout = 20 * time.Second
 )
 
-// ErrNotOffered says that this run of the node worker has no key for that migration, and cannot begin it.
-var ErrNotOffered = errors.New("the migration was not offered by this run of the node worker") //nolint:gochecknoglobals // a constant error
+// ErrNotOffered is the error for a migration for which this run of the node worker has no key, and which it cannot
+// begin.
+var ErrNotOffered = errors.New("the migration was not offered by this run of the node worker")
 
-// Sessions are the migrations of guests that leave this node. It is safe for concurrent use.
+// Sessions has the migrations of guests that leave this node. It is safe for concurrent use.
 type Sessions struct {
 	node    string
 	log     zerolog.Logger
@@ -38,7 +39,7 @@ type Sessions struct {
 	work     sync.WaitGroup
 }
 
-// NewSessions has none. Node is this node's name, for metrics. r gets them; it may be nil.
+// NewSessions returns an empty one. Node is this node's name, for metrics. r gets them; it may be nil.
 func NewSessions(node string, log zerolog.Logger, r prometheus.Registerer) *Sessions {
 	s := &Sessions{node: node, log: log, traffic: newTraffic(r, launchers.SideSource),
 		offers: map[string]*migration.Identity{}, byUID: map[string]*Session{},
@@ -53,33 +54,34 @@ func NewSessions(node string, log zerolog.Logger, r prometheus.Registerer) *Sess
 	return s
 }
 
-// underWay counts those that have not ended.
+// underWay counts the sessions that have not ended.
 func (s *Sessions) underWay() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, known := range s.byUID {
-		if known.UnderWay() {
+		if known.IsUnderWay() {
 			n++
 		}
 	}
 	return n
 }
 
-// progress is how far those are that have not ended and of which the launcher has said so, by namespace and name.
+// progress returns the progress of the sessions that have not ended, if the launcher has reported any, by namespace and
+// name.
 func (s *Sessions) progress() map[contract.Object]contract.MigrationProgress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[contract.Object]contract.MigrationProgress{}
 	for _, known := range s.byUID {
-		if p := known.Progress(); known.UnderWay() && p.Total > 0 {
+		if p := known.Progress(); known.IsUnderWay() && p.Total > 0 {
 			out[contract.Object{Namespace: known.vmi.Namespace, Name: known.vmi.Name}] = p
 		}
 	}
 	return out
 }
 
-// Offer makes the key by which the target is to know this node in a migration that ends before expires. Asked again for
-// the same time it gives the same answer: whoever asked before may have told the target already.
+// Offer makes the key by which the target is to know this node in a migration that ends before expires. For the same
+// time it returns the same answer: an earlier caller may have passed it to the target already.
 func (s *Sessions) Offer(uid string, expires time.Time) (migration.Fingerprint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,15 +100,15 @@ func (s *Sessions) Offer(uid string, expires time.Time) (migration.Fingerprint, 
 	return made.Fingerprint(), nil
 }
 
-// Revoke forgets the key of a migration that has not begun: it cannot begin any more.
+// Revoke drops the key of a migration that has not begun: it cannot begin any more.
 func (s *Sessions) Revoke(uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.offers, uid)
 }
 
-// Begin moves the guest of a VMI to a target that is prepared, or finds the session that does so already; that may have
-// ended. It fails with ErrNotOffered or ErrStopping, and then nothing was begun.
+// Begin moves the guest of a VMI to a target that is prepared, or returns the session that does so already, which may
+// have ended. It fails with ErrNotOffered or ErrStopping, and then has begun nothing.
 func (s *Sessions) Begin(
 	uid string, vmi contract.Object, target migration.Peer, source Source,
 ) (*Session, error) {
@@ -131,7 +133,7 @@ func (s *Sessions) Begin(
 	return begun, nil
 }
 
-// Get finds the session of a migration; nil: there is none, and it may have been forgotten.
+// Get returns the session of a migration; nil: there is none, or it was dropped.
 func (s *Sessions) Get(uid string) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +141,7 @@ func (s *Sessions) Get(uid string) *Session {
 	return s.byUID[uid]
 }
 
-// forget needs the lock.
+// forget drops old sessions; the caller holds the lock.
 func (s *Sessions) forget(now time.Time) {
 	for uid, o := range s.offers {
 		if now.After(o.Expires) {
@@ -147,14 +149,14 @@ func (s *Sessions) forget(now time.Time) {
 		}
 	}
 	for uid, known := range s.byUID {
-		if ended, over := known.ended(); over && now.Sub(ended) > remembered {
+		if ended, over := known.endTime(); over && now.Sub(ended) > remembered {
 			delete(s.byUID, uid)
 		}
 	}
 }
 
 // Shutdown begins nothing any more and returns when all sessions have ended. When ctx ends it has their launchers
-// abort; what does not end by that is cut, which libvirt takes for an abort as well, unless the guest has left already.
+// abort; it cuts what that does not end, which libvirt takes for an abort as well, unless the guest has left already.
 func (s *Sessions) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.stopping = true
@@ -176,7 +178,7 @@ func (s *Sessions) Shutdown(ctx context.Context) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
 	for _, known := range all {
-		go func() { _ = known.Abort(late, ErrStopping.Error()) }() // the outcome says how it went
+		go func() { _ = known.Abort(late, ErrStopping.Error()) }() // the outcome has the result
 	}
 	select {
 	case <-ended:

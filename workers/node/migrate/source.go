@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/workers/node/launchers"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
-// silence is how long a launcher that moves its guest may be out of reach before nobody here knows how that ends.
-const silence = 15 * time.Second
+// launcherSilence is how long a launcher that moves its guest may be unreachable before the outcome counts as unknown
+// here.
+const launcherSilence = 15 * time.Second
 
 // Leaving is the launcher of a pod whose guest leaves this node.
 type Leaving struct {
@@ -20,7 +21,7 @@ type Leaving struct {
 	Options launchers.MoveOptions
 }
 
-// NewLeaving is the source of a migration.
+// NewLeaving returns the source of a migration.
 func NewLeaving(d launchers.Dialer, pod, uid string, options launchers.MoveOptions) Leaving {
 	return Leaving{
 		Streams: Streams{Dialer: d, Pod: pod, Migration: uid, Side: launchers.SideSource}, Options: options,
@@ -29,7 +30,7 @@ func NewLeaving(d launchers.Dialer, pod, uid string, options launchers.MoveOptio
 
 var _ Source = Leaving{}
 
-// Files is the Source's.
+// Files implements Source.
 func (l Leaving) Files(ctx context.Context) ([]migration.Content, error) {
 	launcher, err := l.Dialer.Connect(ctx, l.Pod)
 	if err != nil {
@@ -51,15 +52,15 @@ func (l Leaving) Files(ctx context.Context) ([]migration.Content, error) {
 	return out, nil
 }
 
-// Migrate is the Source's. A connection that breaks is made anew: the launcher goes on meanwhile, though not for long
-// when nobody follows.
+// Migrate implements Source. It reconnects when the connection breaks: the launcher continues in that time, though not
+// for long when no connection follows it.
 func (l Leaving) Migrate(
 	ctx context.Context, progress func(contract.MigrationProgress),
 ) (Departure, error) {
-	begun, heard := false, time.Now()
+	begun, answered := false, time.Now()
 	for {
 		d, err := l.follow(ctx, func(p contract.MigrationProgress) {
-			begun, heard = true, time.Now()
+			begun, answered = true, time.Now()
 			progress(p)
 		})
 		var refused *launchers.RefusedError
@@ -68,7 +69,7 @@ func (l Leaving) Migrate(
 			return d, nil
 		case errors.As(err, &refused) && !begun: // nothing was moved
 			return Departure{Reason: refused.Message}, nil
-		case ctx.Err() != nil || errors.As(err, &refused) || time.Since(heard) > silence:
+		case ctx.Err() != nil || errors.As(err, &refused) || time.Since(answered) > launcherSilence:
 			return Departure{}, err
 		}
 		select {
@@ -88,7 +89,7 @@ func (l Leaving) follow(ctx context.Context, progress func(contract.MigrationPro
 	return launcher.Migrate(ctx, l.Migration, l.Options, progress)
 }
 
-// Abort is the Source's.
+// Abort implements Source.
 func (l Leaving) Abort(ctx context.Context, why string) (found bool, err error) {
 	launcher, err := l.Dialer.Connect(ctx, l.Pod)
 	if err != nil {
@@ -98,7 +99,7 @@ func (l Leaving) Abort(ctx context.Context, why string) (found bool, err error) 
 	return launcher.AbortMigration(ctx, l.Migration, why)
 }
 
-// Begun says how far a migration is that the launcher was asked for, whoever has asked; nil: it was never.
+// Begun returns the progress of a migration that the launcher was asked for, by any caller; nil: it never was.
 func (l Leaving) Begun(ctx context.Context) (*launchers.MigrationStatus, error) {
 	launcher, err := l.Dialer.Connect(ctx, l.Pod)
 	if err != nil {
@@ -112,8 +113,7 @@ func (l Leaving) Begun(ctx context.Context) (*launchers.MigrationStatus, error) 
 	return &s, nil
 }
 
-// End has a migration end that no session carries: its streams are gone, so it cannot succeed any more, unless it has
-// already.
+// End ends a migration without a session: its streams are gone, so it cannot succeed any more, unless it has already.
 func (l Leaving) End(ctx context.Context) (contract.MigrationOutcome, error) {
 	for {
 		s, err := l.Begun(ctx)
@@ -121,7 +121,7 @@ func (l Leaving) End(ctx context.Context) (contract.MigrationOutcome, error) {
 		case err != nil:
 			return contract.MigrationOutcome{}, err
 		case s == nil:
-			return contract.MigrationOutcome{}, fmt.Errorf("the launcher of pod %s knows the migration no more", l.Pod)
+			return contract.MigrationOutcome{}, fmt.Errorf("the launcher of pod %s has lost the migration", l.Pod)
 		case s.Departure != nil:
 			return Outcome(*s.Departure), nil
 		}
@@ -136,7 +136,7 @@ func (l Leaving) End(ctx context.Context) (contract.MigrationOutcome, error) {
 	}
 }
 
-// Outcome is what is known at the source of a migration that has ended: whether the target's guest goes on is not.
+// Outcome returns what the source knows of a migration that has ended: not whether the target's guest has resumed.
 func Outcome(d Departure) contract.MigrationOutcome {
 	o := contract.MigrationOutcome{
 		Result: contract.ResultStayed, Reason: d.Reason, Aborted: d.Aborted, Stats: d.Stats, Mode: d.Mode,

@@ -19,12 +19,12 @@ const launcherTimeout = 5 * time.Second
 
 // Launcher hands over the streams of a guest that is moved.
 type Launcher interface {
-	// Stream returns a connected stream. At the source that is the next that libvirt or QEMU opens, which is waited for
-	// until ctx ends; at the target a new one.
+	// Stream returns a connected stream: at the source the next that libvirt or QEMU opens, for which it waits until
+	// ctx ends; at the target a new one.
 	Stream(ctx context.Context, c migration.Channel) (*net.UnixConn, error)
 }
 
-// Streams are those of one migration that the launcher of a pod hands over.
+// Streams gets the streams of one migration from the launcher of a pod.
 type Streams struct {
 	Dialer    launchers.Dialer
 	Pod       string // UID
@@ -32,19 +32,19 @@ type Streams struct {
 	Side      launchers.Side
 }
 
-// Stream is the Launcher's.
+// Stream implements Launcher.
 func (s Streams) Stream(ctx context.Context, c migration.Channel) (*net.UnixConn, error) {
 	return s.Dialer.Stream(ctx, s.Pod,
 		launchers.StreamRequest{Migration: s.Migration, Channel: string(c), Side: s.Side})
 }
 
-// target is a migration that may come.
+// target is a migration that may arrive.
 type target struct {
 	Preparation
 	log      zerolog.Logger
 	traffic  traffic
 	identity *migration.Identity
-	ctx      context.Context //nolint:containedctx // its streams end with it
+	ctx      context.Context // its streams end with it
 	cancel   context.CancelCauseFunc
 	expiry   *time.Timer
 
@@ -60,14 +60,14 @@ func newTarget(log zerolog.Logger, p Preparation, identity *migration.Identity) 
 	return t
 }
 
-// renew has what comes from now on go to the launcher of a newer preparation. When it expires was said before.
+// renew sends what comes from now on to the launcher of a newer preparation. The expiry stays.
 func (t *target) renew(p Preparation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Files, t.Receiver = p.Files, p.Receiver
 }
 
-// end cuts its streams; nobody joins afterwards.
+// end cuts its streams; no stream can join afterwards.
 func (t *target) end(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *target) end(why error) {
 	t.expiry.Stop()
 }
 
-// accept takes a connection of a target that find knows.
+// accept accepts a connection of a target that find returns.
 func accept(
 	ctx context.Context, conn net.Conn, find func(uid string) *target,
 ) (*tls.Conn, migration.Channel, error) {
@@ -87,7 +87,8 @@ func accept(
 	})
 }
 
-// serve answers who has asked for a channel, and carries its bytes until it ends. over says that the migration is.
+// serve answers a request for a channel, carries its bytes until it ends, and then reports whether the migration is
+// over.
 func (t *target) serve(conn *tls.Conn, c migration.Channel) (over bool) {
 	leave, err := t.join(c)
 	if err != nil {
@@ -113,7 +114,7 @@ func (t *target) serve(conn *tls.Conn, c migration.Channel) (over bool) {
 		migration.Cut(stream)
 		return false
 	}
-	carry(t.ctx, t.log, c, conn, counted{stream, t.traffic, nil})
+	carry(t.ctx, t.log, c, conn, countedStream{stream, t.traffic, nil})
 	return false
 }
 
@@ -135,11 +136,11 @@ func (t *target) serveControl(conn *tls.Conn) (over bool) {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	t.log.Info().Err(err).Bool("over", over).Msg("the source has ended its control of the migration")
+	t.log.Info().Err(err).Bool("complete", over).Msg("observed end of the migration's control channel from the source")
 	return over
 }
 
-// join counts one stream more, until leave is called. There is always one control channel, so it is not counted.
+// join counts one more stream, until leave is called. There is always one control channel, so it is not counted.
 func (t *target) join(c migration.Channel) (leave func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,11 +166,11 @@ func (t *target) join(c migration.Channel) (leave func(), err error) {
 
 func (t *target) refuse(conn *tls.Conn, c migration.Channel, err error) {
 	t.log.Warn().Err(err).Str("channel", string(c)).Msg("refused a stream of a migration")
-	_ = migration.Refuse(conn, err.Error()) // within the time that conn has left
+	_ = migration.Refuse(conn, err.Error()) // within conn's deadline
 	conn.Close()
 }
 
-// grant says that the channel's bytes follow, for which there is no limit in time.
+// grant answers that the channel's bytes follow, for which there is no deadline.
 func grant(conn *tls.Conn) error {
 	if err := migration.Grant(conn); err != nil {
 		return fmt.Errorf("granting a stream: %w", err)
@@ -177,12 +178,12 @@ func grant(conn *tls.Conn) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// carry carries a stream's bytes until it ends. A stream that is cut is how a migration ends that does not succeed, and
-// for some daemons the usual way to say goodbye.
+// carry carries a stream's bytes until it ends. A migration that fails ends with a cut stream, and some daemons end
+// every connection like that.
 func carry(ctx context.Context, log zerolog.Logger, c migration.Channel, a, b migration.Stream) {
 	begun := time.Now()
-	log.Debug().Str("channel", string(c)).Msg("a stream of a migration begins")
+	log.Debug().Str("channel", string(c)).Msg("began a stream of a migration")
 	moved, err := migration.Pipe(ctx, a, b)
 	log.Info().Err(err).Str("channel", string(c)).Int64("there", moved.There).Int64("back", moved.Back).
-		Dur("took", time.Since(begun)).Msg("a stream of a migration has ended")
+		Dur("took", time.Since(begun)).Msg("ended a stream of a migration")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -13,47 +14,48 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/virtflow/virtflow/internal/inflight"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 )
 
 const (
-	// maxHandshakes is how many connections may be on their way to a channel at a time; those of migrations that are
-	// under way do not count.
-	maxHandshakes = 64
-	// acceptBackoff is how long nobody is accepted when the system has refused to.
+	// maxHandshakes is how many connections may be in their handshake at a time, half of them from addresses of
+	// expected sources, and eachHandshakes how many from one other address. Those of migrations under way do not count.
+	maxHandshakes, eachHandshakes = 64, 8
+	// acceptBackoff is the back-off after the system has failed to accept a connection.
 	acceptBackoff = 100 * time.Millisecond
 )
 
-// ErrStopping says that the node worker is about to end, and begins nothing.
-var ErrStopping = errors.New("the node worker is about to end") //nolint:gochecknoglobals // a constant error
+// ErrStopping is the error of a node worker that is about to end, and begins nothing.
+var ErrStopping = errors.New("the node worker is about to end")
 
 var (
-	errRemoved  = errors.New("the target is not prepared any more")     //nolint:gochecknoglobals // a constant error
-	errReplaced = errors.New("the target was prepared anew")            //nolint:gochecknoglobals // a constant error
-	errExpired  = errors.New("the time of the migration is over")       //nolint:gochecknoglobals // a constant error
-	errPodGone  = errors.New("the target's pod is gone")                //nolint:gochecknoglobals // a constant error
-	errFinished = errors.New("the migration is finished on this side")  //nolint:gochecknoglobals // a constant error
-	errTakeOver = errors.New("the source has another control channel")  //nolint:gochecknoglobals // a constant error
-	errTooMany  = errors.New("the migration has too many streams open") //nolint:gochecknoglobals // a constant error
+	errRemoved  = errors.New("the target is not prepared any more")
+	errReplaced = errors.New("the target was prepared again")
+	errExpired  = errors.New("the time of the migration is over")
+	errPodGone  = errors.New("the target's pod is gone")
+	errFinished = errors.New("the migration is finished on this side")
+	errTakeOver = errors.New("the source has another control channel")
+	errTooMany  = errors.New("the migration has too many streams open")
 )
 
-// TargetOptions are what Targets need.
+// TargetOptions configures Targets.
 type TargetOptions struct {
 	Log zerolog.Logger
 	// Pod is the address of the node worker's pod.
 	Pod netip.Addr
-	// Port to listen on; 0: any that is free.
+	// Port is the port to listen on; 0: any free one.
 	Port uint16
-	// Addresses are those of a network interface, nil where there is none; as the system says unless it is set.
+	// Addresses returns the addresses of a network interface, nil if there is none; by default those of the system.
 	Addresses func(name string) ([]netip.Prefix, error)
 	// Registry gets the metrics; it may be nil.
 	Registry prometheus.Registerer
-	// LookInterval is how often it is looked whether a target's pod is gone; 0: every 10 s.
-	LookInterval time.Duration
+	// PodCheckInterval is the time between checks whether a target's pod is gone; 0: 10 s.
+	PodCheckInterval time.Duration
 }
 
-// Targets are the migrations that this node is prepared to receive. The port is open exactly while there are any.
+// Targets has the migrations that this node is prepared to receive. The port is open exactly while there are any.
 // Targets is safe for concurrent use.
 type Targets struct {
 	TargetOptions
@@ -61,35 +63,35 @@ type Targets struct {
 
 	mu       sync.Mutex
 	byUID    map[string]*target
-	door     *door // nil: nothing listens
+	listener *listener // nil: nothing listens
 	stopping bool
 	emptied  chan struct{}  // closed when stopping and the last target has gone
 	work     sync.WaitGroup // everything that runs
 }
 
-// door is an open port.
-type door struct {
+// listener is an open port.
+type listener struct {
 	listener net.Listener
 	network  Network
-	cancel   context.CancelFunc // cuts those who have not said yet what they want
+	cancel   context.CancelFunc // cuts connections without a channel yet
 }
 
-// NewTargets has none.
+// NewTargets returns empty Targets.
 func NewTargets(o TargetOptions) *Targets {
 	if o.Addresses == nil {
 		o.Addresses = interfaceAddresses
 	}
-	if o.LookInterval == 0 {
-		o.LookInterval = 10 * time.Second
+	if o.PodCheckInterval == 0 {
+		o.PodCheckInterval = 10 * time.Second
 	}
 	t := &Targets{TargetOptions: o, traffic: newTraffic(o.Registry, launchers.SideTarget),
 		byUID: map[string]*target{}, emptied: make(chan struct{})}
-	newGauge(o.Registry, launchers.SideTarget, t.prepared)
+	newGauge(o.Registry, launchers.SideTarget, t.preparedCount)
 	return t
 }
 
-// prepared counts them.
-func (t *Targets) prepared() int {
+// preparedCount returns the number of prepared targets.
+func (t *Targets) preparedCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.byUID)
@@ -101,22 +103,24 @@ type Receiver interface {
 	Launcher
 }
 
-// Preparation is a migration to be received.
+// Preparation describes a migration to be received.
 type Preparation struct {
 	UID string
 	// Source is the fingerprint of the source's node worker.
 	Source migration.Fingerprint
-	// Files are those that it will send.
+	// Addresses are those that the source dials from, as far as it knows.
+	Addresses []netip.Addr
+	// Files are those that the source will send.
 	Files []migration.File
-	// Expires is when nobody is waited for any more, and every stream is cut.
+	// Expires is when the target stops waiting and cuts every stream.
 	Expires  time.Time
 	Receiver Receiver
-	// Gone says that the launcher's pod is gone. A migration whose source is lost may end with the pod, without a word
-	// to this node. nil: that is not known.
-	Gone func() bool
+	// IsPodGone reports whether the launcher's pod is gone. A migration whose source is lost may end with the pod,
+	// without any message to this node. nil: unknown.
+	IsPodGone func() bool
 }
 
-// Validate refuses what no other try can help.
+// Validate returns an error that no retry can help.
 func (p Preparation) Validate() error {
 	switch {
 	case !migration.ValidUID(p.UID):
@@ -129,14 +133,15 @@ func (p Preparation) Validate() error {
 	return migration.CheckFiles(p.Files)
 }
 
-// Prepared is where and by what the source's node worker finds the target.
+// Prepared is the address and the key by which the source's node worker reaches the target.
 type Prepared struct {
 	migration.Peer
 	Network Network
 }
 
-// Prepare lets a migration in. Asked again for the same migration and source it gives the same answer: whoever asked
-// before may have told the source already. With another fingerprint of the source it replaces what was prepared.
+// Prepare prepares to receive a migration. For the same migration and source it returns the same answer: an earlier
+// caller may have passed it to the source already. With another fingerprint of the source it replaces what was
+// prepared.
 func (t *Targets) Prepare(p Preparation) (Prepared, error) {
 	if err := p.Validate(); err != nil {
 		return Prepared{}, err
@@ -149,7 +154,7 @@ func (t *Targets) Prepare(p Preparation) (Prepared, error) {
 	known := t.byUID[p.UID]
 	if known != nil && known.Source == p.Source {
 		known.renew(p)
-		return t.answer(known), nil
+		return t.describe(known), nil
 	}
 	identity, err := migration.NewIdentity(p.UID, p.Expires)
 	if err != nil {
@@ -165,22 +170,22 @@ func (t *Targets) Prepare(p Preparation) (Prepared, error) {
 	added.traffic = t.traffic
 	added.expiry = time.AfterFunc(time.Until(p.Expires), func() { t.remove(added, errExpired) })
 	t.byUID[p.UID] = added
-	if p.Gone != nil {
+	if p.IsPodGone != nil {
 		t.work.Go(func() { t.removeWithPod(added) })
 	}
-	return t.answer(added), nil
+	return t.describe(added), nil
 }
 
 // removeWithPod removes a target when its pod is gone.
 func (t *Targets) removeWithPod(of *target) {
-	look := time.NewTicker(t.LookInterval)
+	look := time.NewTicker(t.PodCheckInterval)
 	defer look.Stop()
 	for {
 		select {
 		case <-of.ctx.Done():
 			return
 		case <-look.C:
-			if of.Gone() {
+			if of.IsPodGone() {
 				t.remove(of, errPodGone)
 				return
 			}
@@ -188,15 +193,15 @@ func (t *Targets) removeWithPod(of *target) {
 	}
 }
 
-// answer needs the lock.
-func (t *Targets) answer(of *target) Prepared {
-	return Prepared{Network: t.door.network, Peer: migration.Peer{
-		Address: t.door.listener.Addr().String(), Fingerprint: of.identity.Fingerprint(),
+// describe returns the answer for a target; the caller holds the lock.
+func (t *Targets) describe(of *target) Prepared {
+	return Prepared{Network: t.listener.network, Peer: migration.Peer{
+		Address: t.listener.listener.Addr().String(), Fingerprint: of.identity.Fingerprint(),
 	}}
 }
 
-// Remove ends what was prepared for a migration: its streams are cut. It returns when nothing of them is left, and does
-// nothing if the migration is not known.
+// Remove ends what was prepared for a migration and cuts its streams. It returns when nothing of them is left, and does
+// nothing for an unknown migration.
 func (t *Targets) Remove(uid string) {
 	t.mu.Lock()
 	known := t.byUID[uid]
@@ -207,7 +212,7 @@ func (t *Targets) Remove(uid string) {
 	}
 }
 
-// remove closes the port with the last one.
+// remove removes a target, and closes the port with the last one.
 func (t *Targets) remove(gone *target, why error) {
 	gone.end(why)
 	t.mu.Lock()
@@ -251,16 +256,16 @@ func (t *Targets) Shutdown(ctx context.Context) {
 	t.work.Wait()
 }
 
-// open needs the lock.
+// open opens the port; the caller holds the lock.
 func (t *Targets) open() error {
-	if t.door != nil {
+	if t.listener != nil {
 		return nil
 	}
 	own, err := t.Addresses(migrationInterface)
 	if err != nil {
 		return err
 	}
-	address, network, err := choose(own, t.Pod)
+	address, network, err := chooseAddress(own, t.Pod)
 	if err != nil {
 		return err
 	}
@@ -271,46 +276,58 @@ func (t *Targets) open() error {
 		cancel()
 		return fmt.Errorf("taking streams of migrations: %w", err)
 	}
-	t.door = &door{listener: l, network: network, cancel: cancel}
+	t.listener = &listener{listener: l, network: network, cancel: cancel}
 	t.Log.Info().Str("address", l.Addr().String()).Str("network", string(network)).
-		Msg("taking streams of migrations")
+		Msg("accepting streams of migrations")
 	t.work.Go(func() { t.serve(ctx, l) })
 	return nil
 }
 
-// close needs the lock.
+// close closes the port; the caller holds the lock.
 func (t *Targets) close() {
-	if t.door == nil {
+	if t.listener == nil {
 		return
 	}
-	t.door.listener.Close()
-	t.door.cancel()
-	t.door = nil
-	t.Log.Info().Msg("taking no streams of migrations any more")
+	t.listener.listener.Close()
+	t.listener.cancel()
+	t.listener = nil
+	t.Log.Info().Msg("stopped accepting streams of migrations")
 }
 
 func (t *Targets) serve(ctx context.Context, l net.Listener) {
-	handshakes := make(chan struct{}, maxHandshakes)
+	handshakes := &inflight.Handshakes{Max: maxHandshakes, Each: eachHandshakes, Expected: t.isExpected}
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // files are used up, for example
-			t.Log.Error().Err(err).Msg("accepting a stream of a migration")
+		if err != nil { // no more file descriptors, for example
+			t.Log.Error().Err(err).Msg("failed to accept a stream of a migration")
 			select {
 			case <-ctx.Done():
 			case <-time.After(acceptBackoff):
 			}
 			continue
 		}
-		handshakes <- struct{}{} // each takes a bounded time
-		t.work.Go(func() { t.take(ctx, conn, func() { <-handshakes }) })
+		handshakes.Admit(conn)
+		t.work.Go(func() { t.serveConn(ctx, conn, func() { handshakes.End(conn) }) })
 	}
 }
 
-// take serves one connection; known is called when it is no longer anybody's.
-func (t *Targets) take(ctx context.Context, conn net.Conn, known func()) {
+// isExpected reports whether a source that may come dials from an address.
+func (t *Targets) isExpected(address netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, known := range t.byUID {
+		if slices.Contains(known.Addresses, address) {
+			return true
+		}
+	}
+	return false
+}
+
+// serveConn serves one connection; known is called when the handshake has ended.
+func (t *Targets) serveConn(ctx context.Context, conn net.Conn, known func()) {
 	var of *target
 	secure, channel, err := accept(ctx, conn, func(uid string) *target {
 		t.mu.Lock()
@@ -320,7 +337,7 @@ func (t *Targets) take(ctx context.Context, conn net.Conn, known func()) {
 	})
 	known()
 	if err != nil {
-		// Somebody else's mistake, or somebody else.
+		// Debug only: the peer is at fault, and any host can connect to this port.
 		t.Log.Debug().Err(err).Str("from", conn.RemoteAddr().String()).Msg("refused a stream of a migration")
 		conn.Close()
 		return

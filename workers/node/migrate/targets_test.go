@@ -17,8 +17,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/streams/migration"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 // streamOf is a stream's both ends, once it goes through.
@@ -30,19 +30,19 @@ func (r *rig) streamOf(t testing.TB, i *migration.Identity, c migration.Channel)
 }
 
 // identified prepares a target for a source's node worker whose key the test has.
-func (r *rig) identified(t testing.TB, expires time.Time) *migration.Identity {
+func (r *rig) identified(t testing.TB, expires time.Time, addresses ...netip.Addr) *migration.Identity {
 	i, err := migration.NewIdentity(r.uid, time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	p, err := r.targets.Prepare(Preparation{
-		UID: r.uid, Source: i.Fingerprint(), Expires: expires, Receiver: r.receiver,
+		UID: r.uid, Source: i.Fingerprint(), Addresses: addresses, Expires: expires, Receiver: r.receiver,
 	})
 	require.NoError(t, err)
 	r.peer = p.Peer
 	return i
 }
 
-// TestThePortIsOpenOnlyForTargets: nothing listens before the first is prepared, and nothing after the last has gone.
-func TestThePortIsOpenOnlyForTargets(t *testing.T) {
+// TestPortIsOpenOnlyForTargets: nothing listens before the first is prepared, and nothing after the last has gone.
+func TestPortIsOpenOnlyForTargets(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	free, err := net.Listen("tcp", ourAddress+":0")
@@ -50,7 +50,7 @@ func TestThePortIsOpenOnlyForTargets(t *testing.T) {
 	address := free.Addr().(*net.TCPAddr)
 	free.Close()
 	r.targets.Port = uint16(address.Port)
-	closed := func(when string) { require.False(t, listening(t, address.String()), "somebody listens "+when) }
+	closed := func(when string) { require.False(t, listening(t, address.String()), "the port is open "+when) }
 	later := time.Now().Add(time.Hour)
 
 	closed("before anything is prepared")
@@ -64,7 +64,7 @@ func TestThePortIsOpenOnlyForTargets(t *testing.T) {
 	require.True(t, listening(t, address.String()), "another target is prepared")
 	r.targets.Remove(second)
 	closed("after all were removed")
-	r.targets.Remove(second) // as often as somebody likes
+	r.targets.Remove(second) // it is idempotent
 
 	r.prepare(t, later) // a second time
 	worker, qemu := r.streamOf(t, r.sessions.offers[first], migration.Memory)
@@ -77,11 +77,11 @@ func TestThePortIsOpenOnlyForTargets(t *testing.T) {
 	waitFor(t, "the port is closed when the last has expired", func() bool { return !listening(t, address.String()) })
 
 	var away atomic.Bool
-	r.targets.LookInterval = time.Millisecond
+	r.targets.PodCheckInterval = time.Millisecond
 	i, err := migration.NewIdentity(r.uid, later)
 	require.NoError(t, err)
 	_, err = r.targets.Prepare(Preparation{UID: r.uid, Source: i.Fingerprint(), Expires: later, Receiver: r.receiver,
-		Gone: away.Load})
+		IsPodGone: away.Load})
 	require.NoError(t, err)
 	require.True(t, listening(t, address.String()))
 	away.Store(true)
@@ -90,8 +90,8 @@ func TestThePortIsOpenOnlyForTargets(t *testing.T) {
 	})
 }
 
-// TestOnlyTheSourcesNodeWorker reaches a target's launcher.
-func TestOnlyTheSourcesNodeWorker(t *testing.T) {
+// TestAcceptsOnlySourcesNodeWorker: only the source's node worker reaches a target's launcher.
+func TestAcceptsOnlySourcesNodeWorker(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	ours := r.identified(t, time.Now().Add(time.Hour))
@@ -106,7 +106,7 @@ func TestOnlyTheSourcesNodeWorker(t *testing.T) {
 		as *migration.Identity
 		to migration.Peer
 	}{
-		"another key":                            {again, r.peer},
+		"does not match the migration's fingerprint": {again, r.peer},
 		"an expired one":                         {expired, r.peer},
 		"of another migration, at its own":       {theirs, r.peer},
 		"ours, where another target is expected": {ours, other.peer},
@@ -148,9 +148,9 @@ func TestTooManyStreams(t *testing.T) {
 	})
 }
 
-// TestSlowOnesHoldNobodyUp: connections that say nothing do not keep a migration from its streams, and end with the
-// port.
-func TestSlowOnesHoldNobodyUp(t *testing.T) {
+// TestSlowConnectionsDelayNoMigration: connections that send nothing do not keep a migration from its streams, and end
+// with the port.
+func TestSlowConnectionsDelayNoMigration(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	i := r.identified(t, time.Now().Add(time.Hour))
@@ -168,8 +168,8 @@ func TestSlowOnesHoldNobodyUp(t *testing.T) {
 	}
 }
 
-// TestALauncherWithoutAStream: the source is told why.
-func TestALauncherWithoutAStream(t *testing.T) {
+// TestReportsLauncherWithoutStream: the source gets the reason.
+func TestReportsLauncherWithoutStream(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	r.receiver.Migration = second
@@ -178,8 +178,8 @@ func TestALauncherWithoutAStream(t *testing.T) {
 	require.ErrorContains(t, err, "no such migration")
 }
 
-// TestPreparedAgain: an answer that was lost does not spoil what somebody has heard, and a source that has begun anew
-// is the one that counts.
+// TestPreparedAgain: a repeated call keeps an answer valid that was received before, and a source that has begun again
+// replaces what was prepared.
 func TestPreparedAgain(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
@@ -214,8 +214,8 @@ func TestPreparedForAnotherLauncher(t *testing.T) {
 	require.Len(t, r.receiver.proofs, 1)
 }
 
-// TestTheNewerControlChannelCounts: a source that asks for another has lost the one before.
-func TestTheNewerControlChannelCounts(t *testing.T) {
+// TestNewerControlChannelReplacesOlder: a source that asks for another has lost the one before.
+func TestNewerControlChannelReplacesOlder(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
 	i := r.identified(t, time.Now().Add(time.Hour))
@@ -227,13 +227,13 @@ func TestTheNewerControlChannelCounts(t *testing.T) {
 	migration.Cut(before)
 	control := migration.NewController(after)
 	require.NoError(t, control.Prepare(t.Context(), nil))
-	require.NoError(t, control.Withdraw(t.Context(), "nobody comes"))
+	require.NoError(t, control.Withdraw(t.Context(), "no guest comes"))
 	control.Close()
 	waitFor(t, "the port is closed", func() bool { return !listening(t, r.peer.Address) })
 }
 
-// TestWhatIsNotPrepared opens nothing.
-func TestWhatIsNotPrepared(t *testing.T) {
+// TestRefusesUnpreparedMigrations: a refused preparation opens no port.
+func TestRefusesUnpreparedMigrations(t *testing.T) {
 	noLeaks(t)
 	good := func() Preparation {
 		i, err := migration.NewIdentity(first, time.Now().Add(time.Hour))
@@ -257,20 +257,20 @@ func TestWhatIsNotPrepared(t *testing.T) {
 		case spoil != nil:
 			spoil(&p)
 		case want == "cannot assign":
-			targets.Pod = netip.MustParseAddr("192.0.2.1") // nobody has it
+			targets.Pod = netip.MustParseAddr("192.0.2.1") // no host has it
 		default:
 			targets.Addresses = func(string) ([]netip.Prefix, error) { return nil, errors.New(want) }
 		}
 		_, err := targets.Prepare(p)
 		require.ErrorContains(t, err, want)
-		require.Nil(t, targets.door)
+		require.Nil(t, targets.listener)
 		require.Empty(t, targets.byUID)
 	}
 }
 
-// TestTheMigrationNetwork: a pod that has a network for migrations takes them there and nowhere else. The interface is
-// a real one, in a network namespace of the test's own.
-func TestTheMigrationNetwork(t *testing.T) {
+// TestListensOnMigrationNetwork: a pod that has a network for migrations takes them there and nowhere else. The
+// interface is a real one, in a network namespace of the test's own.
+func TestListensOnMigrationNetwork(t *testing.T) {
 	require.Zero(t, os.Geteuid(), "this test makes a network namespace: run it as root")
 	noLeaks(t)
 	r := newRig(t, first)
@@ -317,7 +317,8 @@ func inNamespace(t *testing.T, f func()) {
 	<-done
 }
 
-// TestTargetsShutDown: nothing new is prepared, what is there is waited for, and then it is cut.
+// TestTargetsShutDown: Shutdown refuses new targets, waits for the existing ones, and cuts their streams when its
+// context ends.
 func TestTargetsShutDown(t *testing.T) {
 	noLeaks(t)
 	r := newRig(t, first)
@@ -336,13 +337,13 @@ func TestTargetsShutDown(t *testing.T) {
 		r.targets.Remove(second)
 		return errors.Is(err, ErrStopping)
 	})
-	_, err := worker.Write([]byte("goes on"))
+	_, err := worker.Write([]byte("continues"))
 	require.NoError(t, err)
 	_, err = io.ReadFull(qemu, make([]byte, 7))
 	require.NoError(t, err)
 	select {
 	case <-over:
-		t.Fatal("it was not waited for")
+		t.Fatal("Shutdown did not wait for the target")
 	default:
 	}
 	cancel()
@@ -351,7 +352,7 @@ func TestTargetsShutDown(t *testing.T) {
 	gone(t, qemu)
 }
 
-// TestTargetsShutDownWithoutAny returns at once, also with the last one's end.
+// TestTargetsShutDownWithoutAny: the shutdown returns at once when there is no target, and when the last one ends.
 func TestTargetsShutDownWithoutAny(t *testing.T) {
 	noLeaks(t)
 	NewTargets(TargetOptions{Log: zerolog.Nop()}).Shutdown(t.Context())

@@ -25,8 +25,8 @@ func giveIn(dev, parent int, name string, kind uint32, deeper int) error {
 	if err != nil {
 		return fmt.Errorf("opening it: %w", err)
 	}
-	dir := os.NewFile(uintptr(opened), name) //nolint:gosec // a descriptor
-	defer dir.Close()                        //nolint:errcheck // only read from
+	dir := os.NewFile(uintptr(opened), name)
+	defer dir.Close()
 	var in unix.Stat_t
 	if err := unix.Fstat(dev, &in); err != nil {
 		return fmt.Errorf("looking at /dev: %w", err)
@@ -42,7 +42,7 @@ func giveIn(dev, parent int, name string, kind uint32, deeper int) error {
 		}
 		switch is.Mode & unix.S_IFMT {
 		case kind:
-			err = give(opened, name, &is, &in)
+			err = grantDevice(opened, name, &is, &in)
 		case unix.S_IFDIR:
 			err = errors.New("is a directory")
 			if deeper > 0 {

@@ -11,8 +11,9 @@ import (
 	"github.com/virtflow/virtflow/internal/claims"
 )
 
-// TestClaimsAreGivenToTheLauncher as the container runtime makes them: with the owner that the device has on the node.
-func TestClaimsAreGivenToTheLauncher(t *testing.T) {
+// TestGivesPVCDevicesToLauncher: the device is made as the container runtime makes it, and the launcher then owns it
+// instead of the owner on the node.
+func TestGivesPVCDevicesToLauncher(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "dev", claims.DevicesName)
 	require.NoError(t, os.MkdirAll(dir, 0o755))
@@ -28,7 +29,7 @@ func TestClaimsAreGivenToTheLauncher(t *testing.T) {
 	}
 }
 
-func TestNothingElseIsGivenWithTheClaims(t *testing.T) {
+func TestGivesNoOtherFiles(t *testing.T) {
 	for name, put := range map[string]func(file, elsewhere string) error{
 		"a file": func(file, _ string) error { return os.WriteFile(file, nil, 0o600) },
 		"a link": func(file, elsewhere string) error { return os.Symlink(elsewhere, file) },

@@ -16,7 +16,7 @@ import (
 // launcherUser is the user and group of launchers: qemu's in KubeVirt's images.
 const launcherUser = 107
 
-// device is one that launchers open. The numbers are the same on every Linux.
+// device is a device that launchers open. The numbers are the same on every Linux.
 type device struct {
 	path  string // beneath /dev
 	minor uint32 // of the major number 10
@@ -33,10 +33,10 @@ func devices() []device {
 	}
 }
 
-// Ensure sees to the devices in a pod whose root directory is given. The container runtime gives a device node the
-// owner that it has on the node, such as root:kvm with mode 0660, unless it was told otherwise (containerd's
-// device_ownership_from_security_context). The node in the pod is then given to the launcher's user. The container's
-// /dev is walked without following links, and a device that is the node's own (bind-mounted) is not given away.
+// Ensure gives the launcher's user the devices in a pod whose root directory is given. The container runtime normally
+// creates a device file with the owner that it has on the node, such as root:kvm with mode 0660 (see containerd's
+// device_ownership_from_security_context). Ensure changes that owner where the user cannot use the device. It walks the
+// container's /dev without following links. A file that is bind-mounted from the node keeps its owner.
 func Ensure(root *os.File) error {
 	dev, err := openDir(int(root.Fd()), "dev")
 	if err != nil {
@@ -86,11 +86,11 @@ func (d device) ensure(dev int) error {
 	if is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != number {
 		return errors.New("it is something else than that device")
 	}
-	return give(dir, name, &is, &in)
+	return grantDevice(dir, name, &is, &in)
 }
 
-// give lets the launcher's user have a device of the pod's own.
-func give(dir int, name string, is, in *unix.Stat_t) error {
+// grantDevice lets the launcher's user have a device of the pod's own.
+func grantDevice(dir int, name string, is, in *unix.Stat_t) error {
 	switch {
 	case is.Mode&0o006 == 0o006 || is.Uid == launcherUser && is.Mode&0o600 == 0o600 || is.Gid == launcherUser &&
 		is.Mode&0o060 == 0o060:

@@ -37,8 +37,8 @@ func mknod(t *testing.T, root, path string, minor, mode uint32) string {
 	return file
 }
 
-// TestKVMAsTheRuntimeMakesIt has the owner that /dev/kvm has on Debian and Ubuntu, where only a group of the node's may
-// open it.
+// TestKVMAsTheRuntimeMakesIt: the container runtime gives /dev/kvm the owner that it has on the node: on Debian and
+// Ubuntu, only a group of the node may open it.
 func TestKVMAsTheRuntimeMakesIt(t *testing.T) {
 	root := t.TempDir()
 	kvm := mknod(t, root, "kvm", 232, 0o660)
@@ -64,7 +64,7 @@ func TestVhostNet(t *testing.T) {
 	requireUsable(t, file, 238)
 }
 
-func TestAnotherDeviceIsNotGivenAway(t *testing.T) {
+func TestKeepsOwnerOfOtherDevice(t *testing.T) {
 	root := t.TempDir()
 	file := mknod(t, root, "kvm", 183, 0o660) // the hardware's random numbers
 	require.ErrorContains(t, ensure(t, root), "something else")
@@ -73,7 +73,7 @@ func TestAnotherDeviceIsNotGivenAway(t *testing.T) {
 	require.Zero(t, st.Uid)
 }
 
-func TestTheNodesOwnDeviceIsNotGivenAway(t *testing.T) {
+func TestKeepsOwnerOfNodesDevice(t *testing.T) {
 	root, node := t.TempDir(), t.TempDir()
 	require.NoError(t, unix.Mount("node", node, "tmpfs", 0, ""))
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(node, unix.MNT_DETACH)) })

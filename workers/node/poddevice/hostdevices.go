@@ -24,8 +24,8 @@ func giveHostDevices(dev int) error {
 	return nil
 }
 
-// HasVFIO says whether a pod has any of that: such a device reads and writes all of the guest's memory, which is locked
-// for it.
+// HasVFIO returns whether a pod has any of those: such a device reads and writes all of the guest's memory, which is
+// locked for it.
 func HasVFIO(root *os.File) (bool, error) {
 	dev, err := openDir(int(root.Fd()), "dev")
 	if err != nil {

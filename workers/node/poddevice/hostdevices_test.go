@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHostDevicesAreGivenToTheLauncher(t *testing.T) {
+func TestGivesHostDevicesToLauncher(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "dev"), 0o755))
 	has := func() bool {

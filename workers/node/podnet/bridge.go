@@ -16,8 +16,8 @@ import (
 // the pod's own follow it. Nothing looks routes up there.
 const keptRoutes = 75
 
-// errNoIPv4: without an address nobody could say what the guest may send.
-var errNoIPv4 = errors.New( //nolint:gochecknoglobals // a constant error
+// errNoIPv4 is the error for a pod without an IPv4 address: without one there is no rule for what the guest may send.
+var errNoIPv4 = errors.New(
 	"the pod has no IPv4 address, and a guest with the binding bridge gets no other: use masquerade")
 
 // bridge works in the network namespace of the calling thread. The pod's interface is renamed and becomes a port of the
@@ -62,7 +62,7 @@ func (p Plan) bridge(links *netlink.Handle) (Prepared, error) {
 	if err := applyRules(p.guard(mac, done.IPv4)); err != nil {
 		return Prepared{}, err
 	}
-	if err := raise(links, bridge, done.MTU); err != nil {
+	if err := setUp(links, bridge, done.MTU); err != nil {
 		return Prepared{}, err
 	}
 	if !done.IPv4.IsValid() {
@@ -70,7 +70,7 @@ func (p Plan) bridge(links *netlink.Handle) (Prepared, error) {
 	}
 	// A guest that renews its lease speaks with its address, and is answered there.
 	route := &netlink.Route{LinkIndex: bridge.Attrs().Index, Scope: netlink.SCOPE_LINK,
-		Dst: ipNet(single(done.IPv4.Addr()))}
+		Dst: ipNet(hostPrefix(done.IPv4.Addr()))}
 	if err := links.RouteReplace(route); err != nil {
 		return Prepared{}, fmt.Errorf("routing to the guest: %w", err)
 	}
@@ -85,7 +85,7 @@ func (p Plan) takeNIC(links *netlink.Handle, bridge netlink.Link) (netlink.Link,
 			return nil, err
 		}
 		known, err := addresses(links, nic)
-		if err == nil && !firstIPv4(known).IsValid() && p.OnPodNetwork() {
+		if err == nil && !firstIPv4(known).IsValid() && p.IsOnPodNetwork() {
 			err = errNoIPv4
 		}
 		if err != nil {
@@ -116,10 +116,11 @@ func (p Plan) takeNIC(links *netlink.Handle, bridge netlink.Link) (netlink.Link,
 	return nic, nil
 }
 
-// standIn is what the link in the place of the pod's interface is called until that has another name.
+// standIn returns the name of the link in the place of the pod's interface until that has another name.
 func (p Plan) standIn() string { return "in-" + strings.TrimPrefix(p.PodInterface, "pod") }
 
-// keep makes that link, and keeps the routes. A bridge without ports does: every kernel that can run this has it.
+// keep makes the link in the place of the pod's interface, and keeps the routes. The link is a bridge without ports,
+// which every kernel that can run this has.
 func (p Plan) keep(links *netlink.Handle, nic, bridge netlink.Link) error {
 	if err := links.LinkSetUp(bridge); err != nil {
 		return fmt.Errorf("setting %s up: %w", p.Bridge, err)
@@ -160,7 +161,7 @@ func (p Plan) keep(links *netlink.Handle, nic, bridge netlink.Link) error {
 	return nil
 }
 
-// handedOver is what the guest takes over.
+// handedOver returns the addresses and routes that the guest takes over.
 func (p Plan) handedOver(links *netlink.Handle, bridge, pod netlink.Link) (Prepared, error) {
 	known, err := addresses(links, pod)
 	if err != nil {
@@ -170,7 +171,7 @@ func (p Plan) handedOver(links *netlink.Handle, bridge, pod netlink.Link) (Prepa
 	switch {
 	case done.IPv4.IsValid():
 		done.Server = p.own.Addr()
-	case p.OnPodNetwork():
+	case p.IsOnPodNetwork():
 		return Prepared{}, errNoIPv4
 	default: // a network that gives no addresses leaves that to the guest
 		return done, nil
@@ -209,7 +210,7 @@ func (p Plan) enslave(links *netlink.Handle, nic, bridge, pod netlink.Link) erro
 	}
 	for i := range known {
 		if err := links.AddrDel(nic, &known[i]); err != nil {
-			return fmt.Errorf("taking an address of %s away: %w", p.nic(), err)
+			return fmt.Errorf("removing an address from %s: %w", p.nic(), err)
 		}
 	}
 	if nic.Attrs().HardwareAddr.String() == pod.Attrs().HardwareAddr.String() {

@@ -2,10 +2,12 @@ package podnet
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -18,7 +20,7 @@ const farNetwork = "203.0.113.0/24"
 // bridgedPod is a pod with a default route by its neighbour, and another route.
 func bridgedPod(t *testing.T) testPod {
 	pod := newPod(t)
-	require.NoError(t, within(pod.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(pod.NetworkNamespace, func() error {
 		link, err := netlink.LinkByName("eth0")
 		require.NoError(t, err)
 		require.NoError(t, netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(otherAddress)}))
@@ -34,20 +36,20 @@ func bridged(t *testing.T) Plan { return planned(t, Interface{Binding: Bridge, Q
 // own.
 func (p testPod) bridgedGuest(t *testing.T, mac net.HardwareAddr) *os.File {
 	guest := namespace(t)
-	require.NoError(t, within(p.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 		tap, err := netlink.LinkByName("tap0")
 		require.NoError(t, err)
 		return netlink.LinkDel(tap)
 	}))
 	p.veth(t, "tap0", "", guest, "guest", podAddress+"/24")
-	require.NoError(t, within(p.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 		port, err := netlink.LinkByName("tap0")
 		require.NoError(t, err)
 		bridge, err := netlink.LinkByName("k6t-eth0")
 		require.NoError(t, err)
 		return netlink.LinkSetMaster(port, bridge)
 	}))
-	require.NoError(t, within(guest, func() error {
+	require.NoError(t, inNamespace(guest, func() error {
 		link, err := netlink.LinkByName("guest")
 		require.NoError(t, err)
 		return netlink.LinkSetHardwareAddr(link, mac)
@@ -57,7 +59,7 @@ func (p testPod) bridgedGuest(t *testing.T, mac net.HardwareAddr) *os.File {
 }
 
 func (p testPod) mac(t *testing.T, name string) (mac net.HardwareAddr) {
-	require.NoError(t, within(p.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 		link, err := netlink.LinkByName(name)
 		require.NoError(t, err)
 		mac = link.Attrs().HardwareAddr
@@ -66,8 +68,9 @@ func (p testPod) mac(t *testing.T, name string) (mac net.HardwareAddr) {
 	return mac
 }
 
-// TestTheGuestTakesThePodsPlace, whenever the node's worker has stopped on the way: what is done again finds the same.
-func TestTheGuestTakesThePodsPlace(t *testing.T) {
+// TestBridgedGuestHasPodsIdentity: a repeated preparation finds the same network, wherever the node worker stopped
+// before.
+func TestBridgedGuestHasPodsIdentity(t *testing.T) {
 	for name, begun := range map[string]func(t *testing.T, p Plan, links *netlink.Handle, nic, bridge netlink.Link){
 		"at once": func(*testing.T, Plan, *netlink.Handle, netlink.Link, netlink.Link) {},
 		"after everything was kept": func(t *testing.T, p Plan, links *netlink.Handle, nic, bridge netlink.Link) {
@@ -91,7 +94,7 @@ func TestTheGuestTakesThePodsPlace(t *testing.T) {
 			pod := bridgedPod(t)
 			mac := pod.mac(t, "eth0")
 			p := bridged(t)
-			require.NoError(t, within(pod.NetworkNamespace, func() error {
+			require.NoError(t, inNamespace(pod.NetworkNamespace, func() error {
 				links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 				require.NoError(t, err)
 				defer links.Close()
@@ -131,12 +134,41 @@ func TestTrafficOfABridgedGuest(t *testing.T) {
 	defer l.Close()
 	conn, err := bridged(t).DialGuest(context.Background(), pod.Pod, pod.other, "tcp", 8081)
 	require.NoError(t, err)
+	answered, err := l.Accept()
+	require.NoError(t, err)
+	_, err = answered.Write([]byte("hello"))
+	require.NoError(t, err)
+	answered.Close()
+	said, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Equal(t, "hello", string(said))
 	conn.Close()
+	_, err = bridged(t).DialGuest(context.Background(), pod.Pod, pod.other, "tcp", 8082)
+	require.ErrorIs(t, err, unix.ECONNREFUSED)
+
+	var packets net.PacketConn
+	require.NoError(t, inNamespace(guest, func() (err error) {
+		packets, err = net.ListenPacket("udp", "0.0.0.0:5353")
+		return err
+	}))
+	defer packets.Close()
+	conn, err = bridged(t).DialGuest(context.Background(), pod.Pod, pod.other, "udp", 5353)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Write([]byte("ask"))
+	require.NoError(t, err)
+	b := make([]byte, 8)
+	for _, want := range []string{"", "ask"} {
+		require.NoError(t, packets.SetReadDeadline(time.Now().Add(deadline)))
+		n, _, err := packets.ReadFrom(b)
+		require.NoError(t, err)
+		require.Equal(t, want, string(b[:n]))
+	}
 }
 
-// TestABridgedGuestSpoofsNobody: neither by IP, nor by MAC, nor by ARP, nor by a protocol that nobody has given it an
-// address of.
-func TestABridgedGuestSpoofsNobody(t *testing.T) {
+// TestBridgedGuestCannotSpoof: neither by IP, nor by MAC, nor by ARP, nor by a protocol without a rule
+// an address of.
+func TestBridgedGuestCannotSpoof(t *testing.T) {
 	pod := bridgedPod(t)
 	done, err := bridged(t).Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
@@ -158,8 +190,8 @@ func TestABridgedGuestSpoofsNobody(t *testing.T) {
 			datagram(ip("0.0.0.0"), ip("255.255.255.255"), 68, 67)),
 		"no DHCP for others": ethernet(done.MAC, unix.ETH_P_IP,
 			datagram(ip(podAddress), ip("255.255.255.255"), 67, 68)),
-		"IPv6":                         ethernet(done.MAC, unix.ETH_P_IPV6, append([]byte{0x60}, make([]byte, 39)...)),
-		"a protocol that nobody knows": ethernet(done.MAC, 0x88b5, make([]byte, 46)),
+		"IPv6":                ethernet(done.MAC, unix.ETH_P_IPV6, append([]byte{0x60}, make([]byte, 39)...)),
+		"an unknown protocol": ethernet(done.MAC, 0x88b5, make([]byte, 46)),
 		"another network by its tag": ethernet(done.MAC, unix.ETH_P_8021Q,
 			append([]byte{0, 5, 8, 0}, datagram(ip(podAddress), ip(otherAddress), 7000, 7000)...)),
 	} {
@@ -178,8 +210,8 @@ func TestABridgedGuestSpoofsNobody(t *testing.T) {
 	}
 }
 
-// TestABridgedGuestAsksForItsAddress, and is heard by the server here only.
-func TestABridgedGuestAsksForItsAddress(t *testing.T) {
+// TestBridgedGuestGetsAddress: only the server here receives the request.
+func TestBridgedGuestGetsAddress(t *testing.T) {
 	pod := bridgedPod(t)
 	done, err := bridged(t).Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
@@ -188,17 +220,17 @@ func TestABridgedGuestAsksForItsAddress(t *testing.T) {
 	f := ethernet(done.MAC, unix.ETH_P_IP, datagram(netip.IPv4Unspecified(), netip.MustParseAddr("255.255.255.255"),
 		dhcpClient, dhcpServer))
 	sendRaw(t, guest, f)
-	_, from, err := unix.Recvfrom(server, make([]byte, 64), 0)
+	_, from, err := receiveFrom(server, make([]byte, 64))
 	require.NoError(t, err)
 	require.Equal(t, &unix.SockaddrInet4{Port: dhcpClient}, from)
 }
 
-// TestABridgedGuestRenewsItsLease: it asks the server by its address, and everybody where that does not answer. Either
+// TestBridgedGuestRenewsLease: it asks the server by its address, and everybody where that does not answer. Either
 // way the server sees the guest's address, and its answer arrives.
-func TestABridgedGuestRenewsItsLease(t *testing.T) {
+func TestBridgedGuestRenewsLease(t *testing.T) {
 	pod := bridgedPod(t)
 	p := bridged(t)
-	require.NoError(t, within(pod.NetworkNamespace, func() error { // as on a node that is strict
+	require.NoError(t, inNamespace(pod.NetworkNamespace, func() error { // as on a node that is strict
 		return ensureSysctls([]sysctl{{"ipv4/conf/all/rp_filter", "1"}})
 	}))
 	var done Prepared
@@ -208,7 +240,7 @@ func TestABridgedGuestRenewsItsLease(t *testing.T) {
 		require.NoError(t, err)
 	}
 	guest := pod.bridgedGuest(t, done.MAC)
-	require.NoError(t, within(guest, func() error {
+	require.NoError(t, inNamespace(guest, func() error {
 		return netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(otherAddress)})
 	}))
 	server := listenUDP(t, pod.NetworkNamespace, dhcpServer)
@@ -222,21 +254,21 @@ func TestABridgedGuestRenewsItsLease(t *testing.T) {
 	} {
 		b := make([]byte, 64)
 		require.NoError(t, unix.Sendto(client, []byte(name), 0, &unix.SockaddrInet4{Port: dhcpServer, Addr: to.As4()}))
-		n, from, err := unix.Recvfrom(server, b, 0)
+		n, from, err := receiveFrom(server, b)
 		require.NoError(t, err, name)
 		require.Equal(t, name, string(b[:n]))
 		require.Equal(t, &unix.SockaddrInet4{Port: dhcpClient, Addr: netip.MustParseAddr(podAddress).As4()}, from)
 		require.NoError(t, unix.Sendto(server, []byte("answer"), 0, from))
-		n, from, err = unix.Recvfrom(client, b, 0)
+		n, from, err = receiveFrom(client, b)
 		require.NoError(t, err, name)
 		require.Equal(t, "answer", string(b[:n]))
 		require.Equal(t, &unix.SockaddrInet4{Port: dhcpServer, Addr: done.Server.As4()}, from)
 	}
 }
 
-// TestThePodsStackHearsABridgedGuestsDHCPOnly: nothing else that its guest or a neighbour sends arrives at what listens
+// TestPodReceivesOnlyDHCPOfBridgedGuest: nothing else that its guest or a neighbour sends arrives at what listens
 // in the pod, by whatever address and MAC.
-func TestThePodsStackHearsABridgedGuestsDHCPOnly(t *testing.T) {
+func TestPodReceivesOnlyDHCPOfBridgedGuest(t *testing.T) {
 	pod := bridgedPod(t)
 	p := bridged(t)
 	done, err := p.Prepare(context.Background(), pod.Pod)
@@ -254,13 +286,14 @@ func TestThePodsStackHearsABridgedGuestsDHCPOnly(t *testing.T) {
 		send(t, pod.other, "eth0", f)
 	}
 	sendRaw(t, guest, ethernet(done.MAC, unix.ETH_P_IP, datagram(own, all, dhcpClient, dhcpServer)))
-	_, _, err = unix.Recvfrom(server, make([]byte, 64), 0)
+	_, _, err = receiveFrom(server, make([]byte, 64))
 	require.NoError(t, err, "everything before it has arrived by now")
 	_, from, err := unix.Recvfrom(listener, make([]byte, 64), unix.MSG_DONTWAIT)
-	require.ErrorIs(t, err, unix.EAGAIN, "%v is heard", from)
+	require.ErrorIs(t, err, unix.EAGAIN, "%v is received", from)
 }
 
-// TestDHCPStaysInThePod: others on the network are not heard, and do not hear what the guest is answered.
+// TestDHCPStaysInThePod: the pod receives no request of other hosts on the network, and these receive no answer to the
+// guest.
 func TestDHCPStaysInThePod(t *testing.T) {
 	pod := bridgedPod(t)
 	done, err := bridged(t).Prepare(context.Background(), pod.Pod)
@@ -274,13 +307,13 @@ func TestDHCPStaysInThePod(t *testing.T) {
 	}
 	send(t, pod.other, "eth0", request(net.HardwareAddr{2, 0, 0, 0, 0, 0x66}))
 	require.NoError(t, unix.SetsockoptTimeval(server, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 300_000}))
-	_, _, err = unix.Recvfrom(server, make([]byte, 64), 0)
-	require.ErrorIs(t, err, unix.EAGAIN, "a neighbour's request is heard")
+	_, _, err = receiveFrom(server, make([]byte, 64))
+	require.ErrorIs(t, err, unix.EAGAIN, "a neighbour's request is received")
 
 	limit := unix.NsecToTimeval(deadline.Nanoseconds())
 	require.NoError(t, unix.SetsockoptTimeval(server, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
 	sendRaw(t, guest, request(done.MAC))
-	_, _, err = unix.Recvfrom(server, make([]byte, 64), 0)
+	_, _, err = receiveFrom(server, make([]byte, 64))
 	require.NoError(t, err)
 	send(t, pod.NetworkNamespace, "k6t-eth0", ethernet(pod.mac(t, "k6t-eth0"), unix.ETH_P_IP,
 		datagram(done.Server, all, dhcpServer, dhcpClient)))
@@ -290,8 +323,8 @@ func TestDHCPStaysInThePod(t *testing.T) {
 	require.Equal(t, last[6:], wire.next(t)[6:len(last)], "the answer is for the guest only")
 }
 
-// TestABridgeNeedsIPv4: without it nobody knows what the guest may send.
-func TestABridgeNeedsIPv4(t *testing.T) {
+// TestBridgeNeedsIPv4: without it there is no rule for what the guest may send.
+func TestBridgeNeedsIPv4(t *testing.T) {
 	pod := testPod{Pod: Pod{NetworkNamespace: namespace(t)}, other: namespace(t)}
 	pod.veth(t, "eth0", "", pod.other, "eth0", otherAddress+"/24")
 	for range 2 {
@@ -310,7 +343,7 @@ type wiretapFrames int
 func (w wiretapFrames) next(t *testing.T) []byte {
 	b := make([]byte, 2048)
 	for {
-		n, from, err := unix.Recvfrom(int(w), b, 0)
+		n, from, err := receiveFrom(int(w), b)
 		require.NoError(t, err, "nothing more has come")
 		link := from.(*unix.SockaddrLinklayer)
 		if link.Pkttype == unix.PACKET_OUTGOING || !marked(b[:n]) {
@@ -320,7 +353,7 @@ func (w wiretapFrames) next(t *testing.T) []byte {
 	}
 }
 
-// marked says that a frame is one of the test's: these are all for everybody.
+// marked reports whether a frame is one of the test's: these all go to the broadcast address.
 func marked(f []byte) bool { return f[0] == 0xff && f[1] == 0xff }
 
 func ethernet(from net.HardwareAddr, kind uint16, payload []byte) []byte {
@@ -339,7 +372,7 @@ func sendRaw(t *testing.T, guest *os.File, frame []byte) { send(t, guest, "guest
 
 // send puts a frame on a link of a network namespace.
 func send(t *testing.T, ns *os.File, name string, frame []byte) {
-	require.NoError(t, within(ns, func() error {
+	require.NoError(t, inNamespace(ns, func() error {
 		link, err := netlink.LinkByName(name)
 		require.NoError(t, err)
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)

@@ -52,7 +52,7 @@ func TestDialGuest(t *testing.T) {
 	require.EqualError(t, err, "dialing VM: dial tcp 10.0.2.2:8081: connect: connection refused")
 
 	var packets net.PacketConn
-	require.NoError(t, within(guest, func() (err error) {
+	require.NoError(t, inNamespace(guest, func() (err error) {
 		packets, err = net.ListenPacket("udp", "0.0.0.0:5353")
 		return err
 	}))

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addresses of the pod and of somebody else for documentation (RFC 3849).
+// Addresses of the pod and of another host for documentation (RFC 3849).
 const podAddress6, otherAddress6 = "2001:db8::2", "2001:db8::1"
 
 // withIPv6 gives the pod, and its neighbour, an address of the other family as well.
 func (p testPod) withIPv6(t *testing.T) {
 	for ns, address := range map[*os.File]string{p.NetworkNamespace: podAddress6, p.other: otherAddress6} {
-		require.NoError(t, within(ns, func() error {
+		require.NoError(t, inNamespace(ns, func() error {
 			link, err := netlink.LinkByName("eth0")
 			require.NoError(t, err)
 			return addAddress(link, address+"/64")
@@ -31,7 +31,7 @@ func (p testPod) withIPv6(t *testing.T) {
 func (p testPod) guestWithIPv6(t *testing.T) *os.File {
 	guest := namespace(t)
 	p.attachGuest(t, guest)
-	require.NoError(t, within(guest, func() error {
+	require.NoError(t, inNamespace(guest, func() error {
 		link, err := netlink.LinkByName("guest")
 		require.NoError(t, err)
 		require.NoError(t, addAddress(link, "fd10:0:2::2/120"))
@@ -57,7 +57,11 @@ func TestDualStack(t *testing.T) {
 	t.Run("the guest reaches others with the pod's address", func(t *testing.T) {
 		require.Equal(t, podAddress6, dialled(t, pod.other, "::", guest, "["+otherAddress6+"]:8080"))
 	})
-	t.Run("the guest speaks for nobody else", func(t *testing.T) {
+	t.Run("the guest reaches itself by the pod's addresses", func(t *testing.T) {
+		require.Equal(t, podAddress, dialled(t, guest, "0.0.0.0", guest, podAddress+":8080"))
+		require.Equal(t, podAddress6, dialled(t, guest, "::", guest, "["+podAddress6+"]:8080"))
+	})
+	t.Run("the guest cannot use another address", func(t *testing.T) {
 		wire := packets6(t, pod.other)
 		for _, from := range []string{"fd10:0:2::7", "fd10:0:2::1", podAddress6, "2001:db8::7", "::1", "::"} {
 			sendUDP6(t, guest, from, 7000)
@@ -67,11 +71,11 @@ func TestDualStack(t *testing.T) {
 	})
 }
 
-// TestIPv6Only is a pod that has no IPv4 address at all.
+// TestIPv6Only: the pod has no IPv4 address at all.
 func TestIPv6Only(t *testing.T) {
 	pod := newPod(t)
 	pod.withIPv6(t)
-	require.NoError(t, within(pod.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(pod.NetworkNamespace, func() error {
 		link, err := netlink.LinkByName("eth0")
 		require.NoError(t, err)
 		return netlink.AddrDel(link, &netlink.Addr{IPNet: ipNet(netip.MustParsePrefix(podAddress + "/24"))})
@@ -95,10 +99,13 @@ func TestOwnNetworkAndPorts(t *testing.T) {
 	require.Equal(t, otherAddress, dialled(t, guest, "0.0.0.0", pod.other, podAddress+":8081"))
 	require.Equal(t, "10.0.2.1", dialled(t, guest, "0.0.0.0", pod.NetworkNamespace, "127.0.0.1:8080"))
 	require.Equal(t, podAddress, dialled(t, pod.other, otherAddress, guest, otherAddress+":9090"))
-	for ns, address := range map[*os.File]string{pod.other: podAddress, pod.NetworkNamespace: "127.0.0.1"} {
+	require.Equal(t, podAddress, dialled(t, guest, "0.0.0.0", guest, podAddress+":8081"))
+	for ns, address := range map[*os.File]string{
+		pod.other: podAddress, pod.NetworkNamespace: "127.0.0.1", guest: podAddress,
+	} {
 		l := listen(t, guest, "0.0.0.0:9090")
 		defer l.Close()
-		require.ErrorIs(t, within(ns, func() error {
+		require.ErrorIs(t, inNamespace(ns, func() error {
 			c, err := net.DialTimeout("tcp", address+":9090", deadline)
 			if err == nil {
 				c.Close()
@@ -113,7 +120,7 @@ type wiretap6 int
 
 func packets6(t *testing.T, ns *os.File) wiretap6 {
 	var fd int
-	require.NoError(t, within(ns, func() (err error) {
+	require.NoError(t, inNamespace(ns, func() (err error) {
 		link, err := netlink.LinkByName("eth0")
 		require.NoError(t, err)
 		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(swap(unix.ETH_P_IPV6)))
@@ -128,7 +135,7 @@ func packets6(t *testing.T, ns *os.File) wiretap6 {
 func (w wiretap6) sourceOfPort(t *testing.T, port, forbidden uint16) string {
 	b := make([]byte, 2048)
 	for {
-		n, _, err := unix.Recvfrom(int(w), b, 0)
+		n, _, err := receiveFrom(int(w), b)
 		require.NoError(t, err, "nothing more has come")
 		if n < 48 || b[6] != unix.IPPROTO_UDP {
 			continue

@@ -14,7 +14,7 @@ import (
 	"github.com/virtflow/virtflow/internal/multus"
 )
 
-// The addresses of the guest and of somebody else on a network beside the pod's own (RFC 5737).
+// The addresses of the guest and of another host on a network beside the pod's own (RFC 5737).
 const (
 	furtherAddress  = "198.51.100.2"
 	furtherNeighbor = "198.51.100.1"
@@ -40,20 +40,20 @@ func newFurtherPod(t *testing.T, address string) furtherPod {
 // guest puts a namespace in the place of the tap, with that MAC.
 func (p furtherPod) guest(t *testing.T, mac net.HardwareAddr) *os.File {
 	guest := namespace(t)
-	require.NoError(t, within(p.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 		tap, err := netlink.LinkByName(p.plan.Tap)
 		require.NoError(t, err)
 		return netlink.LinkDel(tap)
 	}))
 	p.veth(t, p.plan.Tap, "", guest, "guest", furtherAddress+"/24")
-	require.NoError(t, within(p.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 		port, err := netlink.LinkByName(p.plan.Tap)
 		require.NoError(t, err)
 		bridge, err := netlink.LinkByName(p.plan.Bridge)
 		require.NoError(t, err)
 		return netlink.LinkSetMaster(port, bridge)
 	}))
-	require.NoError(t, within(guest, func() error {
+	require.NoError(t, inNamespace(guest, func() error {
 		link, err := netlink.LinkByName("guest")
 		require.NoError(t, err)
 		return netlink.LinkSetHardwareAddr(link, mac)
@@ -62,9 +62,9 @@ func (p furtherPod) guest(t *testing.T, mac net.HardwareAddr) *os.File {
 	return guest
 }
 
-// TestANetworkBesideThePods is prepared by KubeVirt's names, again and again, with or without addresses, and leaves the
-// pod's own as it is.
-func TestANetworkBesideThePods(t *testing.T) {
+// TestFurtherNetwork: a further network is prepared under KubeVirt's names, repeatedly, with or without addresses, and
+// the pod network stays as it is.
+func TestFurtherNetwork(t *testing.T) {
 	for address, want := range map[string]Prepared{
 		"": {MTU: 1400},
 		furtherAddress + "/24": {MTU: 1400, IPv4: netip.MustParsePrefix(furtherAddress + "/24"),
@@ -87,8 +87,8 @@ func TestANetworkBesideThePods(t *testing.T) {
 	}
 }
 
-// TestAGuestBesideThePodsNetworkSpoofsNobody: by its MAC. Addresses are between it and that network.
-func TestAGuestBesideThePodsNetworkSpoofsNobody(t *testing.T) {
+// TestGuestBesidePodNetworkCannotSpoofMAC: IP addresses are between the guest and that network.
+func TestGuestBesidePodNetworkCannotSpoofMAC(t *testing.T) {
 	ip := netip.MustParseAddr
 	evil := net.HardwareAddr{2, 0, 0, 0, 0, 0x66}
 	for _, address := range []string{"", furtherAddress + "/24"} {
@@ -114,15 +114,15 @@ func TestAGuestBesideThePodsNetworkSpoofsNobody(t *testing.T) {
 	}
 }
 
-// TestThePodCarriesNothingBetweenItsNetworks: it forwards for its masqueraded guest, and would for anybody who sends it
-// something, also as a question for an address.
-func TestThePodCarriesNothingBetweenItsNetworks(t *testing.T) {
+// TestPodForwardsNothingBetweenNetworks: it forwards for its masqueraded guest, and would for any host that sends
+// it something, also as a question for an address.
+func TestPodForwardsNothingBetweenNetworks(t *testing.T) {
 	ip := netip.MustParseAddr
 	for _, address := range []string{"", furtherAddress + "/24"} {
 		p := newFurtherPod(t, address)
 		done, err := p.plan.Prepare(context.Background(), p.Pod)
 		require.NoError(t, err)
-		require.NoError(t, within(p.NetworkNamespace, func() error {
+		require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 			return ensureSysctls([]sysctl{
 				{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/" + p.plan.Bridge + "/rp_filter", "0"}})
 		}))
@@ -142,7 +142,7 @@ func TestThePodCarriesNothingBetweenItsNetworks(t *testing.T) {
 			require.Equal(t, uint16(7001), port)
 		}
 
-		require.NoError(t, within(p.NetworkNamespace, func() error {
+		require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 			open := p.plan.guard(done.MAC, done.IPv4)
 			require.Equal(t, "own", open.chains[len(open.chains)-1].name)
 			open.chains = open.chains[:len(open.chains)-1]
@@ -155,14 +155,14 @@ func TestThePodCarriesNothingBetweenItsNetworks(t *testing.T) {
 	}
 }
 
-// TestThePodsStackSpeaksNoIPv6BesideItsNetwork: the kernel does by itself on each link that goes up, and has an address
+// TestPodSendsNoIPv6OnFurtherNetwork: the kernel does by itself on each link that goes up, and has an address
 // for that.
-func TestThePodsStackSpeaksNoIPv6BesideItsNetwork(t *testing.T) {
+func TestPodSendsNoIPv6OnFurtherNetwork(t *testing.T) {
 	for _, address := range []string{"", furtherAddress + "/24"} {
 		p := newFurtherPod(t, address)
 		_, err := p.plan.Prepare(context.Background(), p.Pod)
 		require.NoError(t, err)
-		require.NoError(t, within(p.NetworkNamespace, func() error {
+		require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 			for _, name := range []string{p.plan.Bridge, p.plan.nic(), p.plan.Tap} {
 				link, err := netlink.LinkByName(name)
 				require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestThePodsStackSpeaksNoIPv6BesideItsNetwork(t *testing.T) {
 	}
 }
 
-func TestTheGuardBesideThePodsNetworkReadsAsMeant(t *testing.T) {
+func TestFurtherNetworkGuardRules(t *testing.T) {
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 7}
 	p := planned(t, Interface{Binding: Bridge, Queues: 1, Suffix: "16367aacb67", Number: 2})
 	require.Equal(t, map[string][]string{

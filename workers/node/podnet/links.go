@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bridgeMAC is the one that KubeVirt gives to every guest's gateway, so that it stays the same after a migration.
-// Nobody but the guest sees it.
-var bridgeMAC = net.HardwareAddr{0x02, 0, 0, 0, 0, 0} //nolint:gochecknoglobals // constant
+// bridgeMAC is the one that KubeVirt gives to every guest's gateway, so that it stays the same after a migration. Only
+// the guest sees it.
+var bridgeMAC = net.HardwareAddr{0x02, 0, 0, 0, 0, 0}
 
 // tunDevice is where the node worker itself makes tap devices.
 const tunDevice = "/dev/net/tun"
@@ -39,7 +39,7 @@ func ensureBridge(links *netlink.Handle, name string, mac net.HardwareAddr) (net
 	return link, nil
 }
 
-// giveAddress gives an address to a link. Nobody else can have it, so it is good at once.
+// giveAddress gives an address to a link. No other link can have it, so it needs no duplicate address detection.
 func giveAddress(links *netlink.Handle, link netlink.Link, a netip.Prefix) error {
 	address := &netlink.Addr{IPNet: ipNet(a)}
 	if a.Addr().Is6() {
@@ -82,10 +82,11 @@ func (p Plan) ensureTap(links *netlink.Handle, mtu int, bridge netlink.Link) err
 			return err
 		}
 	}
-	return raise(links, link, mtu)
+	return setUp(links, link, mtu)
 }
 
-func raise(links *netlink.Handle, link netlink.Link, mtu int) error {
+// setUp sets the MTU of a link, and brings the link up.
+func setUp(links *netlink.Handle, link netlink.Link, mtu int) error {
 	name := link.Attrs().Name
 	if link.Attrs().MTU != mtu {
 		if err := links.LinkSetMTU(link, mtu); err != nil {

@@ -2,7 +2,6 @@ package podnet
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 )
@@ -18,8 +17,16 @@ func (p Plan) masquerade(links *netlink.Handle) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, err
 	}
-	hasIPv6 := slices.ContainsFunc(known, func(a netip.Prefix) bool { return a.Addr().Is6() })
-	hasIPv4 := firstIPv4(known).IsValid() || !hasIPv6
+	var ipv4, ipv6 []netip.Addr
+	for _, a := range known {
+		if a.Addr().Is4() {
+			ipv4 = append(ipv4, a.Addr())
+		} else {
+			ipv6 = append(ipv6, a.Addr())
+		}
+	}
+	hasIPv6 := len(ipv6) > 0
+	hasIPv4 := len(ipv4) > 0 || !hasIPv6
 
 	done := Prepared{MTU: pod.Attrs().MTU}
 	bridge, err := ensureBridge(links, p.Bridge, bridgeMAC)
@@ -29,7 +36,7 @@ func (p Plan) masquerade(links *netlink.Handle) (Prepared, error) {
 	settings := forMasquerade(p.Bridge)
 	var tables []table
 	if hasIPv4 {
-		tables = append(tables, p.translation(p.IPv4))
+		tables = append(tables, p.translation(p.IPv4, ipv4...))
 		done.IPv4, done.Gateway = guestOf(p.IPv4), gatewayOf(p.IPv4).Addr()
 		done.Server = done.Gateway
 		if err := giveAddress(links, bridge, gatewayOf(p.IPv4)); err != nil {
@@ -37,20 +44,23 @@ func (p Plan) masquerade(links *netlink.Handle) (Prepared, error) {
 		}
 	}
 	if hasIPv6 {
-		tables = append(tables, p.translation(p.IPv6))
+		tables = append(tables, p.translation(p.IPv6, ipv6...))
 		done.IPv6 = guestOf(p.IPv6)
 		settings = append(settings, sysctl{"ipv6/conf/all/forwarding", "1"})
 		if err := giveAddress(links, bridge, gatewayOf(p.IPv6)); err != nil {
 			return Prepared{}, err
 		}
 	}
-	if err := raise(links, bridge, done.MTU); err != nil {
+	if err := setUp(links, bridge, done.MTU); err != nil {
 		return Prepared{}, err
 	}
 	if err := p.ensureTap(links, done.MTU, bridge); err != nil {
 		return Prepared{}, err
 	}
 	if err := ensureSysctls(settings); err != nil {
+		return Prepared{}, err
+	}
+	if err := routeOnly(); err != nil {
 		return Prepared{}, err
 	}
 	return done, applyRules(tables...)

@@ -28,15 +28,17 @@ func outgoing(name string) match {
 }
 
 func source(p netip.Prefix) match {
-	return match{family(p.Addr()).nft + " saddr " + printed(p), address(family(p.Addr()).source, expr.CmpOpEq, p)}
+	return match{family(p.Addr()).nft + " saddr " + prefixText(p), address(family(p.Addr()).source, expr.CmpOpEq, p)}
 }
 
 func notSource(p netip.Prefix) match {
-	return match{family(p.Addr()).nft + " saddr != " + printed(p), address(family(p.Addr()).source, expr.CmpOpNeq, p)}
+	return match{family(p.Addr()).nft + " saddr != " + prefixText(p),
+		address(family(p.Addr()).source, expr.CmpOpNeq, p)}
 }
 
 func destination(p netip.Prefix) match {
-	return match{family(p.Addr()).nft + " daddr " + printed(p), address(family(p.Addr()).destination, expr.CmpOpEq, p)}
+	return match{family(p.Addr()).nft + " daddr " + prefixText(p),
+		address(family(p.Addr()).destination, expr.CmpOpEq, p)}
 }
 
 // udp matches a datagram from one port to another.
@@ -118,7 +120,7 @@ func protocol(number byte) []expr.Any {
 	return []expr.Any{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, equals([]byte{number})}
 }
 
-// interfaceName is a name as the kernel compares it: whole, with its final zero, in 16 bytes.
+// interfaceName returns a name as the kernel compares it: whole, with its final zero, in 16 bytes.
 func interfaceName(name string) []byte {
 	b := make([]byte, unix.IFNAMSIZ)
 	copy(b[:unix.IFNAMSIZ-1], name)
@@ -131,7 +133,7 @@ type header struct {
 	source, destination uint32
 }
 
-// family is the header that an address belongs into (RFC 791, RFC 8200).
+// family returns the header that an address belongs into (RFC 791, RFC 8200).
 func family(a netip.Addr) header {
 	if a.Is4() {
 		return header{nft: "ip", source: 12, destination: 16}
@@ -151,12 +153,13 @@ func address(offset uint32, op expr.CmpOp, p netip.Prefix) []expr.Any {
 	}
 }
 
-func printed(p netip.Prefix) string {
+// prefixText returns a prefix as nft prints it: that of a single address has no length.
+func prefixText(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()
 	}
 	return p.String()
 }
 
-// single is the network of one address.
-func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+// hostPrefix returns the prefix that has only this address.
+func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }

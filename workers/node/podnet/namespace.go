@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within runs work on a thread that is in the network namespace ns and, for everything else, where the process is.
-func within(ns *os.File, work func() error) error {
+// inNamespace runs work on a thread that is in the network namespace ns and, for everything else, where the process is.
+func inNamespace(ns *os.File, work func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		defer close(done)

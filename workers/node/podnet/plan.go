@@ -20,13 +20,13 @@ const (
 	Bridge     Binding = "bridge"
 )
 
-// maxQueues is what the kernel has for a tap device.
+// maxQueues is the kernel's limit for a tap device.
 const maxQueues = 256
 
-// maxPorts bounds the rules that a VMI can ask for.
+// maxPorts limits the rules that a VMI can cause.
 const maxPorts = 1024
 
-// Interface is what one interface of a guest needs. It is the word of the VMI, as its launcher repeats it.
+// Interface describes what one interface of a guest needs, as the VMI specifies it and its launcher repeats it.
 type Interface struct {
 	Network string // of the VMI; nothing here is named by it
 	// Suffix of the names that KubeVirt gives to all devices for a network beside the pod's own, which the pod has an
@@ -44,19 +44,19 @@ type Interface struct {
 	Queues int
 }
 
-// Ports are those of one protocol from First to Last.
+// Ports are the ports of one protocol from First to Last.
 type Ports struct {
 	UDP         bool
 	First, Last uint16
 }
 
-// Plan says what one interface of a guest is to be.
+// Plan describes how one interface of a guest is made.
 type Plan struct {
 	Interface
 	PodInterface string
 	Bridge       string
 	Tap          string
-	// own is the bridge's address with the binding bridge, by which nobody but the guest knows it.
+	// own is the bridge's address with the binding bridge. Only the guest knows the bridge by it.
 	own netip.Prefix
 	// table has the rules of a bridged guest, and routes is the routing table with what it was given.
 	table  string
@@ -66,22 +66,22 @@ type Plan struct {
 // MaxInterfaces bounds what is made in one pod.
 const MaxInterfaces = 32
 
-// PodNetwork is the interface of a guest whose launcher is of an earlier version, which masqueraded all.
+// PodNetwork returns the interface of a guest whose launcher is of an earlier version, which masqueraded all.
 func PodNetwork() Interface { return Interface{Binding: Masquerade, Queues: 1} }
 
 // podInterface is the pod's interface on its own network.
 const podInterface = "eth0"
 
 // firstOwn is KubeVirt's address for the bridge of the first bridged interface.
-var firstOwn = netip.AddrFrom4([4]byte{169, 254, 75, 10}) //nolint:gochecknoglobals // constant
+var firstOwn = netip.AddrFrom4([4]byte{169, 254, 75, 10})
 
 // KubeVirt's private networks.
 var (
-	privateIPv4 = netip.MustParsePrefix("10.0.2.0/24")    //nolint:gochecknoglobals // constant
-	privateIPv6 = netip.MustParsePrefix("fd10:0:2::/120") //nolint:gochecknoglobals // constant
+	privateIPv4 = netip.MustParsePrefix("10.0.2.0/24")
+	privateIPv6 = netip.MustParsePrefix("fd10:0:2::/120")
 )
 
-// NewPlan has KubeVirt's names for an interface. The error says what is wrong with it.
+// NewPlan returns a plan with KubeVirt's names for an interface. The error says what is wrong with it.
 func NewPlan(i Interface) (Plan, error) {
 	p := Plan{Interface: i, PodInterface: podInterface, Bridge: "k6t-" + podInterface, Tap: "tap0",
 		own: netip.PrefixFrom(firstOwn, firstOwn.BitLen()), table: tableName, routes: keptRoutes}
@@ -115,20 +115,20 @@ func NewPlan(i Interface) (Plan, error) {
 	return p, err
 }
 
-// suffixes are those that leave names which an interface can have.
-var suffixes = regexp.MustCompile(`^[0-9a-f]{1,11}$`) //nolint:gochecknoglobals // constant
+// suffixes matches the suffixes with which names of interfaces stay valid.
+var suffixes = regexp.MustCompile(`^[0-9a-f]{1,11}$`)
 
 // beside names what is for a network beside the pod's own. Interfaces share neither addresses, nor rules, nor routes.
 func (p *Plan) beside() {
 	p.PodInterface, p.Bridge, p.Tap = "pod"+p.Suffix, "k6t-"+p.Suffix, "tap"+p.Suffix
 	p.table = tableName + "-" + p.Suffix
 	own := firstOwn.As4()
-	own[3] += byte(p.Number) //nolint:gosec // less than MaxInterfaces
+	own[3] += byte(p.Number)
 	p.own = netip.PrefixFrom(netip.AddrFrom4(own), firstOwn.BitLen())
 	p.routes = keptRoutes + 1 + p.Number
 }
 
-// private is a network with room for a gateway and a guest, where no multicast or loopback is.
+// private returns a network with room for a gateway and a guest, where no multicast or loopback is.
 func private(network, usual netip.Prefix) (netip.Prefix, error) {
 	if !network.IsValid() {
 		return usual, nil
@@ -148,29 +148,29 @@ func private(network, usual netip.Prefix) (netip.Prefix, error) {
 
 func isUnicast(mac net.HardwareAddr) bool { return len(mac) == 6 && mac[0]&1 == 0 }
 
-// gatewayOf is the first address of a private network, with the network's length.
+// gatewayOf returns the first address of a private network, with the network's length.
 func gatewayOf(network netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(network.Addr().Next(), network.Bits())
 }
 
-// guestOf is the second.
+// guestOf returns the second address of a private network, with the length of the network.
 func guestOf(network netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(network.Addr().Next().Next(), network.Bits())
 }
 
-// OnPodNetwork says that the interface is on the pod's own network.
-func (p Plan) OnPodNetwork() bool { return p.Suffix == "" }
+// IsOnPodNetwork reports whether the interface is on the pod's own network.
+func (p Plan) IsOnPodNetwork() bool { return p.Suffix == "" }
 
-// nic is what the pod's interface is called once it is a port of the bridge.
+// nic returns the name of the pod's interface once it is a port of the bridge.
 func (p Plan) nic() string { return strings.TrimPrefix(p.PodInterface, "pod") + "-nic" }
 
-// Prepared is what a guest's interface has become.
+// Prepared describes a guest's interface after the preparation.
 type Prepared struct {
 	MTU int
 	// MAC of the pod's interface, which a bridged guest takes; empty behind masquerade.
 	MAC net.HardwareAddr
 	// IPv4 and IPv6 are the guest's addresses with their networks' lengths; invalid: it has none of that family, or
-	// somebody else gives it one.
+	// gets it elsewhere.
 	IPv4, IPv6 netip.Prefix
 	// Gateway of IPv4, and the server that DHCP is to be answered from.
 	Gateway, Server netip.Addr

@@ -24,7 +24,7 @@ func (p Plan) Prepare(ctx context.Context, pod Pod) (Prepared, error) {
 		return Prepared{}, err
 	}
 	var done Prepared
-	err := within(pod.NetworkNamespace, func() error {
+	err := inNamespace(pod.NetworkNamespace, func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The addresses of the pod and of somebody else on its network (RFC 5737).
+// The addresses of the pod and of another host on its network (RFC 5737).
 const (
 	podAddress   = "192.0.2.2"
 	otherAddress = "192.0.2.1"
@@ -39,7 +39,7 @@ func TestPrepareTwice(t *testing.T) {
 	require.Equal(t, "k6t-eth0", first.tapMaster)
 	require.Equal(t, "02:00:00:00:00:00", first.bridgeMAC)
 	require.Equal(t, []string{"10.0.2.1/24"}, first.bridgeAddresses)
-	require.Equal(t, map[string]int{"guard": 3, "inbound": 1, "local": 1, "outbound": 2}, first.rules)
+	require.Equal(t, map[string]int{"guard": 3, "inbound": 2, "local": 1, "outbound": 3}, first.rules)
 	require.Equal(t, []string{"1", "1", "0"}, first.sysctls)
 
 	_, err = masqueraded(t).Prepare(context.Background(), pod.Pod)
@@ -64,8 +64,11 @@ func TestTraffic(t *testing.T) {
 	t.Run("the guest reaches others with the pod's address", func(t *testing.T) {
 		require.Equal(t, podAddress, dialled(t, pod.other, otherAddress, guest, net.JoinHostPort(otherAddress, "8080")))
 	})
+	t.Run("the guest reaches itself by the pod's address, as a pod does", func(t *testing.T) {
+		require.Equal(t, podAddress, dialled(t, guest, "0.0.0.0", guest, net.JoinHostPort(podAddress, "8080")))
+	})
 	t.Run("the guest does not reach the pod's loopback", func(t *testing.T) {
-		require.NoError(t, within(guest, func() error {
+		require.NoError(t, inNamespace(guest, func() error {
 			l, err := netlink.LinkByName("guest")
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile("/proc/sys/net/ipv4/conf/guest/route_localnet", []byte("1"), 0))
@@ -79,7 +82,7 @@ func TestTraffic(t *testing.T) {
 		}))
 		listener := listen(t, pod.NetworkNamespace, "127.0.0.9:9090")
 		defer listener.Close()
-		require.Error(t, within(guest, func() error {
+		require.Error(t, inNamespace(guest, func() error {
 			c, err := (&net.Dialer{Timeout: 300 * time.Millisecond}).Dial("tcp", "127.0.0.9:9090")
 			if err == nil {
 				c.Close()
@@ -111,7 +114,7 @@ func planned(t *testing.T, i Interface) Plan {
 	return p
 }
 
-// testPod has eth0 with an address, and somebody else at the other end of it. All of it is gone with its file
+// testPod has eth0 with an address, and another host at the other end of it. All of it is gone with its file
 // descriptors.
 type testPod struct {
 	Pod
@@ -126,7 +129,7 @@ func newPod(t *testing.T) testPod {
 
 // veth joins the pod's and another namespace.
 func (p testPod) veth(t *testing.T, name, address string, to *os.File, toName, toAddress string) {
-	require.NoError(t, within(p.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU = name, 1400
 		if err := netlink.LinkAdd(
@@ -135,20 +138,20 @@ func (p testPod) veth(t *testing.T, name, address string, to *os.File, toName, t
 		}
 		return raiseNamed(name, address)
 	}))
-	require.NoError(t, within(to, func() error { return raiseNamed(toName, toAddress) }))
+	require.NoError(t, inNamespace(to, func() error { return raiseNamed(toName, toAddress) }))
 }
 
 // attachGuest joins a namespace to the bridge, in the place of a guest.
 func (p testPod) attachGuest(t *testing.T, guest *os.File) {
 	p.veth(t, "port", "", guest, "guest", "10.0.2.2/24")
-	require.NoError(t, within(p.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 		port, err := netlink.LinkByName("port")
 		require.NoError(t, err)
 		bridge, err := netlink.LinkByName("k6t-eth0")
 		require.NoError(t, err)
 		return netlink.LinkSetMaster(port, bridge)
 	}))
-	require.NoError(t, within(guest, func() error {
+	require.NoError(t, inNamespace(guest, func() error {
 		return netlink.RouteAdd(&netlink.Route{Gw: net.IPv4(10, 0, 2, 1)})
 	}))
 }
@@ -165,7 +168,7 @@ type seen struct {
 
 func (p testPod) look(t *testing.T) seen {
 	s := seen{rules: map[string]int{}}
-	require.NoError(t, within(p.NetworkNamespace, func() error {
+	require.NoError(t, inNamespace(p.NetworkNamespace, func() error {
 		tap, err := netlink.LinkByName("tap0")
 		require.NoError(t, err)
 		bridge, err := netlink.LinkByIndex(tap.Attrs().MasterIndex)
@@ -213,7 +216,7 @@ func dialled(t *testing.T, server *os.File, listenOn string, client *os.File, to
 		}
 	}()
 	var from []byte
-	require.NoError(t, within(client, func() error {
+	require.NoError(t, inNamespace(client, func() error {
 		c, err := (&net.Dialer{Timeout: deadline}).Dial("tcp", to)
 		for end := time.Now().Add(time.Minute); errors.Is(err, unix.EHOSTUNREACH) && time.Now().Before(end); {
 			// On a busy machine the kernel takes its time to join the multicast group of a new IPv6 address, and
@@ -233,7 +236,7 @@ func dialled(t *testing.T, server *os.File, listenOn string, client *os.File, to
 
 func listen(t *testing.T, ns *os.File, address string) net.Listener {
 	var l net.Listener
-	require.NoError(t, within(ns, func() (err error) {
+	require.NoError(t, inNamespace(ns, func() (err error) {
 		l, err = net.Listen("tcp", address)
 		return err
 	}))
@@ -276,7 +279,7 @@ func namespace(t *testing.T) *os.File {
 	require.NoError(t, err)
 	defer own.Close()
 	var made *os.File
-	require.NoError(t, within(own, func() (err error) {
+	require.NoError(t, inNamespace(own, func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}

@@ -3,15 +3,16 @@ package podnet
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables"
 )
 
-// tableName is virtflow's table in the pod's network namespace; whoever else has rules there keeps them.
+// tableName is virtflow's table in the pod's network namespace. Other programs' tables there stay unchanged.
 const tableName = "virtflow"
 
-// hook is a place in the kernel's way of a packet, by nftables' name.
+// hook is a place in the kernel's packet processing, by nftables' name.
 type hook string
 
 const (
@@ -22,7 +23,7 @@ const (
 	postrouting hook = "postrouting"
 )
 
-// verb is what a rule does with a packet that it matches.
+// verb is the action of a rule for a packet that it matches.
 type verb string
 
 const (
@@ -31,7 +32,7 @@ const (
 	masquerade verb = "masquerade"
 	dnat       verb = "dnat"
 	snat       verb = "snat"
-	// receive has a frame go to the bridge itself, whoever it is for.
+	// receive has the bridge itself receive a frame, whatever its destination.
 	receive verb = "receive"
 )
 
@@ -51,7 +52,8 @@ type chain struct {
 	rules    []rule
 }
 
-// table is virtflow's of one family; without a name it is called as all but those of further networks are.
+// table is virtflow's nftables table of one family. Without a name it has the default name, which only the tables of
+// further networks do not have.
 type table struct {
 	name   string
 	family nftables.TableFamily
@@ -68,9 +70,9 @@ const (
 	prioritySrcNAT  = 100
 )
 
-// translation has the pod's address of one family be the guest's, in both directions: for every protocol and port, or
-// for the ports that the VMI names.
-func (p Plan) translation(private netip.Prefix) table {
+// translation has the pod's addresses of one family be the guest's, in both directions: for every protocol and port, or
+// for the ports that the VMI names. The guest itself also reaches these by them, as a pod does.
+func (p Plan) translation(private netip.Prefix, own ...netip.Addr) table {
 	guest := guestOf(private).Addr()
 	// What the guest sends from another address than its own would not be masqueraded: it would leave the pod with that
 	// address. Its ARP never leaves the pod: the bridge has no other port than the guest's.
@@ -78,39 +80,46 @@ func (p Plan) translation(private netip.Prefix) table {
 	inbound := chain{name: "inbound", nat: true, hook: prerouting, priority: priorityDestNAT}
 	outbound := chain{name: "outbound", nat: true, hook: postrouting, priority: prioritySrcNAT}
 	p.redirect(&inbound, guest, incoming(p.PodInterface))
-	outbound.add(masquerade, outgoing(p.PodInterface), source(single(guest)))
+	outbound.add(masquerade, outgoing(p.PodInterface), source(hostPrefix(guest)))
+	for _, address := range own {
+		p.redirect(&inbound, guest, incoming(p.Bridge), destination(hostPrefix(address)))
+	}
+	if len(own) > 0 { // what comes back as the guest's own it would not take
+		outbound.rules = append(outbound.rules, rule{do: snat, address: own[0],
+			when: []match{outgoing(p.Bridge), source(hostPrefix(guest)), destination(hostPrefix(guest))}})
+	}
 	if guest.Is6() {
 		guard.rules = discoverIPv6(p.Bridge)
-		guard.add(drop, incoming(p.Bridge), notSource(single(guest)))
+		guard.add(drop, incoming(p.Bridge), notSource(hostPrefix(guest)))
 		return table{family: nftables.TableFamilyIPv6, chains: []chain{guard, inbound, outbound}}
 	}
 	// kubectl port-forward and other containers of the pod speak to localhost. The bridge routes loopback addresses for
 	// their sake; the guest must not reach the pod's by that. The kernel routes none of IPv6.
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	local := chain{name: "local", nat: true, hook: output, priority: priorityDestNAT}
-	p.redirect(&local, guest, destination(single(netip.MustParseAddr("127.0.0.1"))))
+	p.redirect(&local, guest, destination(hostPrefix(netip.MustParseAddr("127.0.0.1"))))
 	outbound.rules = append(outbound.rules, rule{
 		when: []match{outgoing(p.Bridge), source(loopback)}, do: snat, address: gatewayOf(private).Addr()})
 	guard.add(drop, incoming(p.Bridge), destination(loopback))
 	guard.rules = append(guard.rules, askForIPv4(p.Bridge)...)
-	guard.add(drop, incoming(p.Bridge), notSource(single(guest)))
+	guard.add(drop, incoming(p.Bridge), notSource(hostPrefix(guest)))
 	return table{family: nftables.TableFamilyIPv4, chains: []chain{guard, inbound, local, outbound}}
 }
 
-// redirect sends what a condition meets to the guest, where the VMI has named no ports or that is one of them.
-func (p Plan) redirect(c *chain, guest netip.Addr, when match) {
+// redirect sends what meets the conditions to the guest, where the VMI has named no ports or that is one of them.
+func (p Plan) redirect(c *chain, guest netip.Addr, when ...match) {
 	if len(p.Ports) == 0 {
-		c.rules = append(c.rules, rule{when: []match{when}, do: dnat, address: guest})
+		c.rules = append(c.rules, rule{when: when, do: dnat, address: guest})
 	}
 	for _, ports := range p.Ports {
-		c.rules = append(c.rules, rule{when: []match{when, ports.to()}, do: dnat, address: guest})
+		c.rules = append(c.rules, rule{when: append(slices.Clone(when), ports.to()), do: dnat, address: guest})
 	}
 }
 
 // askForIPv4: a guest that asks for its address has none yet.
 func askForIPv4(bridge string) []rule {
 	var c chain
-	c.add(accept, incoming(bridge), source(single(netip.IPv4Unspecified())), udp(dhcpClient, dhcpServer))
+	c.add(accept, incoming(bridge), source(hostPrefix(netip.IPv4Unspecified())), udp(dhcpClient, dhcpServer))
 	return c.rules
 }
 
@@ -121,13 +130,13 @@ func discoverIPv6(bridge string) []rule {
 	var c chain
 	c.add(accept, incoming(bridge), source(link), destination(link))
 	c.add(accept, incoming(bridge), source(link), destination(group))
-	c.add(accept, incoming(bridge), source(single(netip.IPv6Unspecified())), destination(group))
+	c.add(accept, incoming(bridge), source(hostPrefix(netip.IPv6Unspecified())), destination(group))
 	return c.rules
 }
 
 // guarded lets a guest that has taken the pod's place on the pod network speak with the pod's address and its own MAC
-// only. As with KubeVirt it is given no IPv6 address, so it speaks no IPv6. Its address is handed out here: nobody on
-// the network is asked for it, nor heard. The pod's own stack speaks with nobody but the guest, and of DHCP only.
+// only. As with KubeVirt it is given no IPv6 address, so it speaks no IPv6. Its address is handed out here: no host of
+// the network is asked for it, nor answers. The pod's own stack speaks DHCP with the guest, and nothing else.
 func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
 	tap := incoming(p.Tap)
 	guard := p.speaksAs(mac)
@@ -135,17 +144,17 @@ func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
 		guard.add(accept, tap, carries(arp()), arpSource(a))
 	}
 	guard.rules = append(guard.rules, p.renewal(ip))
-	guard.add(accept, tap, carries(ipv4()), source(single(ip)))
-	guard.add(accept, tap, carries(ipv4()), source(single(netip.IPv4Unspecified())), request())
+	guard.add(accept, tap, carries(ipv4()), source(hostPrefix(ip)))
+	guard.add(accept, tap, carries(ipv4()), source(hostPrefix(netip.IPv4Unspecified())), request())
 	guard.add(drop, tap)
 	return table{family: nftables.TableFamilyBridge, chains: append([]chain{guard}, p.served()...)}
 }
 
-// guard has a bridged guest speak as itself. On a network beside the pod's own that is by its MAC: addresses are
-// between the guest and that network. The pod itself answers nobody there but a guest that asks for the address that
-// the network has given it: it would carry what it is sent into its own network.
+// guard restricts a bridged guest to its own identity. On a network beside the pod's own that is its MAC: addresses are
+// between the guest and that network. The pod itself answers only a guest that requests the address that the network
+// has given it: it would forward anything else into its own network.
 func (p Plan) guard(mac net.HardwareAddr, address netip.Prefix) table {
-	if p.OnPodNetwork() {
+	if p.IsOnPodNetwork() {
 		return p.guarded(mac, address.Addr())
 	}
 	guard := p.speaksAs(mac)
@@ -171,13 +180,13 @@ func (p Plan) speaksAs(mac net.HardwareAddr) chain {
 	return guard
 }
 
-// request is what a DHCP client asks.
+// request matches what a DHCP client requests.
 func request() match { return udp(dhcpClient, dhcpServer) }
 
 // renewal: a guest that renews its lease asks the server by its address. That is on no network of the guest's, which so
 // sends to its gateway.
 func (p Plan) renewal(ip netip.Addr) rule {
-	return rule{do: receive, when: []match{incoming(p.Tap), carries(ipv4()), source(single(ip)), destination(p.own),
+	return rule{do: receive, when: []match{incoming(p.Tap), carries(ipv4()), source(hostPrefix(ip)), destination(p.own),
 		request()}}
 }
 
@@ -189,12 +198,12 @@ func (p Plan) served() []chain {
 		dhcp.add(drop, port, carries(ipv4()), request())
 		dhcp.add(drop, port, carries(ipv4()), udp(dhcpServer, dhcpClient))
 	}
-	// What is for everybody is also for the pod's stack, and a guest could send to the bridge. What it sends there to
-	// somebody else would be routed.
+	// What is sent to all hosts is also for the pod's stack, and a guest could send to the bridge, which would route
+	// what has another destination.
 	own := chain{name: "own", hook: input, priority: priorityRaw}
 	own.add(accept, tap, carries(arp()))
 	everybody := netip.MustParseAddr("255.255.255.255")
-	for _, to := range []netip.Prefix{single(p.own.Addr()), single(everybody)} {
+	for _, to := range []netip.Prefix{hostPrefix(p.own.Addr()), hostPrefix(everybody)} {
 		own.add(accept, tap, carries(ipv4()), destination(to), request())
 	}
 	own.add(drop, tap)

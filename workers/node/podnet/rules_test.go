@@ -18,20 +18,24 @@ func read(tb table) map[string][]string {
 	return got
 }
 
-func TestMasqueradeReadsAsMeant(t *testing.T) {
+func TestMasqueradeRules(t *testing.T) {
 	require.Equal(t, map[string][]string{
 		"guard": {
 			`iifname "k6t-eth0" ip daddr 127.0.0.0/8 drop`,
 			`iifname "k6t-eth0" ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept`,
 			`iifname "k6t-eth0" ip saddr != 10.0.2.2 drop`,
 		},
-		"inbound": {`iifname "eth0" dnat to 10.0.2.2`},
-		"local":   {`ip daddr 127.0.0.1 dnat to 10.0.2.2`},
+		"inbound": {
+			`iifname "eth0" dnat to 10.0.2.2`,
+			`iifname "k6t-eth0" ip daddr 192.0.2.2 dnat to 10.0.2.2`,
+		},
+		"local": {`ip daddr 127.0.0.1 dnat to 10.0.2.2`},
 		"outbound": {
 			`oifname "eth0" ip saddr 10.0.2.2 masquerade`,
+			`oifname "k6t-eth0" ip saddr 10.0.2.2 ip daddr 10.0.2.2 snat to 192.0.2.2`,
 			`oifname "k6t-eth0" ip saddr 127.0.0.0/8 snat to 10.0.2.1`,
 		},
-	}, read(masqueraded(t).translation(privateIPv4)))
+	}, read(masqueraded(t).translation(privateIPv4, netip.MustParseAddr(podAddress))))
 	require.Equal(t, map[string][]string{
 		"guard": {
 			`iifname "k6t-eth0" ip6 saddr fe80::/10 ip6 daddr fe80::/10 accept`,
@@ -39,18 +43,26 @@ func TestMasqueradeReadsAsMeant(t *testing.T) {
 			`iifname "k6t-eth0" ip6 saddr :: ip6 daddr ff02::/16 accept`,
 			`iifname "k6t-eth0" ip6 saddr != fd10:0:2::2 drop`,
 		},
-		"inbound":  {`iifname "eth0" dnat to fd10:0:2::2`},
-		"outbound": {`oifname "eth0" ip6 saddr fd10:0:2::2 masquerade`},
-	}, read(masqueraded(t).translation(privateIPv6)))
+		"inbound": {
+			`iifname "eth0" dnat to fd10:0:2::2`,
+			`iifname "k6t-eth0" ip6 daddr 2001:db8::2 dnat to fd10:0:2::2`,
+		},
+		"outbound": {
+			`oifname "eth0" ip6 saddr fd10:0:2::2 masquerade`,
+			`oifname "k6t-eth0" ip6 saddr fd10:0:2::2 ip6 daddr fd10:0:2::2 snat to 2001:db8::2`,
+		},
+	}, read(masqueraded(t).translation(privateIPv6, netip.MustParseAddr(podAddress6))))
 }
 
 func TestOnlyNamedPortsAreForwarded(t *testing.T) {
 	i := PodNetwork()
 	i.Ports = []Ports{{First: 80, Last: 80}, {UDP: true, First: 5000, Last: 5010}}
-	got := read(planned(t, i).translation(netip.MustParsePrefix("10.9.0.0/28")))
+	got := read(planned(t, i).translation(netip.MustParsePrefix("10.9.0.0/28"), netip.MustParseAddr(podAddress)))
 	require.Equal(t, []string{
 		`iifname "eth0" tcp dport 80 dnat to 10.9.0.2`,
 		`iifname "eth0" udp dport 5000-5010 dnat to 10.9.0.2`,
+		`iifname "k6t-eth0" ip daddr 192.0.2.2 tcp dport 80 dnat to 10.9.0.2`,
+		`iifname "k6t-eth0" ip daddr 192.0.2.2 udp dport 5000-5010 dnat to 10.9.0.2`,
 	}, got["inbound"])
 	require.Equal(t, []string{
 		`ip daddr 127.0.0.1 tcp dport 80 dnat to 10.9.0.2`,
@@ -58,7 +70,7 @@ func TestOnlyNamedPortsAreForwarded(t *testing.T) {
 	}, got["local"])
 }
 
-func TestTheGuardOfABridgedGuestReadsAsMeant(t *testing.T) {
+func TestGuardRules(t *testing.T) {
 	mac, err := net.ParseMAC("02:00:00:00:00:07")
 	require.NoError(t, err)
 	p := planned(t, Interface{Binding: Bridge, Queues: 1})

@@ -3,6 +3,7 @@ package podnet
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net/netip"
 	"os"
 	"testing"
@@ -12,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestGuestSpoofsNobody: what a guest sends from another address than its own does not leave the pod.
-func TestGuestSpoofsNobody(t *testing.T) {
+// TestGuestSpoofsNoAddress: what a guest sends from another address than its own does not leave the pod.
+func TestGuestSpoofsNoAddress(t *testing.T) {
 	pod := newPod(t)
 	_, err := masqueraded(t).Prepare(context.Background(), pod.Pod)
 	require.NoError(t, err)
@@ -56,7 +57,7 @@ func TestGuestWithoutAddressAsksForOne(t *testing.T) {
 	sendUDP(t, guest, netip.AddrPortFrom(none, 7000), netip.AddrPortFrom(all, dhcpServer))
 	sendUDP(t, guest, netip.AddrPortFrom(none, dhcpClient), netip.AddrPortFrom(all, dhcpServer))
 	buffer := make([]byte, 64)
-	_, from, err := unix.Recvfrom(server, buffer, 0)
+	_, from, err := receiveFrom(server, buffer)
 	require.NoError(t, err)
 	require.Equal(t, &unix.SockaddrInet4{Port: dhcpClient}, from, "only what is DHCP comes without an address")
 }
@@ -75,7 +76,7 @@ func packets(t *testing.T, ns *os.File, name string) wiretap {
 
 // arriving is a socket with what of a protocol arrives at an interface: frames (SOCK_RAW) or packets (SOCK_DGRAM).
 func arriving(t *testing.T, ns *os.File, name string, kind int, protocol uint16) (fd int) {
-	require.NoError(t, within(ns, func() (err error) {
+	require.NoError(t, inNamespace(ns, func() (err error) {
 		link, err := netlink.LinkByName(name)
 		require.NoError(t, err)
 		fd, err = unix.Socket(unix.AF_PACKET, kind|unix.SOCK_CLOEXEC, int(swap(protocol)))
@@ -86,10 +87,21 @@ func arriving(t *testing.T, ns *os.File, name string, kind int, protocol uint16)
 	return fd
 }
 
+// receiveFrom waits for the next message of a socket with a time limit, whose expiry is EAGAIN. The kernel does not
+// restart such a wait after a signal, and Go's runtime preempts by signals.
+func receiveFrom(fd int, b []byte) (n int, from unix.Sockaddr, err error) {
+	for {
+		n, from, err = unix.Recvfrom(fd, b, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return n, from, err
+		}
+	}
+}
+
 // next is the source and the UDP destination port of the next packet.
 func (w wiretap) next(t *testing.T) (netip.Addr, uint16) {
 	b := make([]byte, 2048)
-	n, _, err := unix.Recvfrom(int(w), b, 0)
+	n, _, err := receiveFrom(int(w), b)
 	require.NoError(t, err, "nothing more has come")
 	require.GreaterOrEqual(t, n, 28)
 	source, _ := netip.AddrFromSlice(b[12:16])
@@ -98,7 +110,7 @@ func (w wiretap) next(t *testing.T) (netip.Addr, uint16) {
 
 func listenUDP(t *testing.T, ns *os.File, port int) int {
 	var fd int
-	require.NoError(t, within(ns, func() (err error) {
+	require.NoError(t, inNamespace(ns, func() (err error) {
 		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
 		return unix.Bind(fd, &unix.SockaddrInet4{Port: port})
@@ -137,7 +149,7 @@ func datagram(from, to netip.Addr, fromPort, toPort uint16) []byte {
 
 // sendFrame sends a packet from the guest's interface to its gateway.
 func sendFrame(t *testing.T, guest *os.File, kind uint16, b []byte) {
-	require.NoError(t, within(guest, func() error {
+	require.NoError(t, inNamespace(guest, func() error {
 		link, err := netlink.LinkByName("guest")
 		require.NoError(t, err)
 		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

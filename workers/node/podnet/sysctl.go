@@ -11,7 +11,7 @@ import (
 
 type sysctl struct{ path, value string }
 
-// forMasquerade are the settings that a masqueraded guest needs, beneath /proc/sys/net.
+// forMasquerade returns the settings that a masqueraded guest needs, beneath /proc/sys/net.
 func forMasquerade(bridge string) []sysctl {
 	return []sysctl{
 		// The pod becomes the guest's router.
@@ -22,10 +22,10 @@ func forMasquerade(bridge string) []sysctl {
 	}
 }
 
-// forBridge are those that a bridged guest needs.
+// forBridge returns the settings that a bridged guest needs.
 func forBridge(bridge string) []sysctl {
 	return []sysctl{
-		// Nobody here answers for an address that the guest has now.
+		// No stack here answers for an address that the guest has now.
 		{"ipv4/conf/" + bridge + "/arp_ignore", "1"},
 		// The pod's interface still has that address, and what comes from there is the guest renewing its lease.
 		{"ipv4/conf/" + bridge + "/accept_local", "1"},
@@ -45,11 +45,24 @@ func noIPv6(link string) error {
 	return err
 }
 
+// routeOnly has what a masqueraded guest sends to its own pod's address be routed, where the module br_netfilter is
+// loaded, as many clusters want it: that would translate it in the bridge already, which sends nothing back by the port
+// that it came from. Only the bridges of this pod are meant. A kernel before Linux 5.3 has no such setting for a pod.
+func routeOnly() error {
+	for _, name := range []string{"iptables", "ip6tables"} {
+		err := ensureSysctls([]sysctl{{"bridge/bridge-nf-call-" + name, "0"}})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // unprivilegedPorts: the launcher's DHCP servers listen without any capability.
 func unprivilegedPorts() sysctl { return sysctl{"ipv4/ip_unprivileged_port_start", "0"} }
 
-// ensureSysctls writes them for the network namespace of the calling thread: /proc/sys/net shows each thread its own,
-// so that it does not matter that the pod's /proc/sys is read-only.
+// ensureSysctls writes settings for the network namespace of the calling thread: /proc/sys/net shows each thread its
+// own, so that it does not matter that the pod's /proc/sys is read-only.
 func ensureSysctls(settings []sysctl) error {
 	for _, s := range settings {
 		path := filepath.Join("/proc/sys/net", s.path)

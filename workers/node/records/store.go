@@ -9,17 +9,19 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/google/renameio/v2"
+
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workers/node/launchers"
-	"github.com/virtflow/virtflow/workflows/contract"
 )
 
 const suffix = ".json"
 
-// Record says whose launcher the one in a pod is.
+// Record has the VMI of the launcher in a pod.
 type Record struct {
 	Pod contract.Object `json:"pod"`
 	VMI contract.Object `json:"vmi"`
-	// Delivered is what the VMI's entity was last told.
+	// Delivered has the observation that the VMI's entity was sent last.
 	Delivered *contract.DomainObservation `json:"delivered,omitempty"`
 }
 
@@ -44,7 +46,7 @@ func (s *Store) Save(r Record) error {
 	if err != nil {
 		return fmt.Errorf("encoding the record of pod %s: %w", r.Pod.UID, err)
 	}
-	if err := replace(path, data); err != nil {
+	if err := renameio.WriteFile(path, data, 0o600, renameio.WithTempDir(s.dir)); err != nil {
 		return fmt.Errorf("writing the record of pod %s: %w", r.Pod.UID, err)
 	}
 	return nil
@@ -89,7 +91,7 @@ func (s *Store) Load() ([]Record, error) {
 }
 
 func (s *Store) path(pod string) (string, error) {
-	if !launchers.ValidPodUID(pod) {
+	if !launchers.IsValidPodUID(pod) {
 		return "", fmt.Errorf("%.64q is not the UID of a pod", pod)
 	}
 	return filepath.Join(s.dir, pod+suffix), nil
@@ -105,21 +107,7 @@ func read(path, pod string) (Record, error) {
 		return Record{}, fmt.Errorf("launcher record %s: %w", path, err)
 	}
 	if r.Pod.UID != pod || r.VMI.Name == "" || r.VMI.Namespace == "" {
-		return Record{}, fmt.Errorf("launcher record %s: it does not say whose launcher pod %s has", path, pod)
+		return Record{}, fmt.Errorf("launcher record %s: its pod UID is not %s, or its VMI is not named", path, pod)
 	}
 	return r, nil
-}
-
-// replace puts data at path so that whoever looks, even after a power cut, sees the old content or the new.
-func replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -6,16 +6,11 @@ import (
 	"io"
 	"os"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
-// What is taken over of the file that the launcher's program writes, in bytes and in elements; a real one has some 10
-// KiB.
-const (
-	maxFile     = 256 << 10
-	maxElements = 512
-	maxName     = 63 // of a label
-)
+// maxFile is how much is read of the file that the launcher's program writes, in bytes; a real one has some 10 KiB.
+const maxFile = 256 << 10
 
 // ReadCapabilities reads what the launcher's libvirt and QEMU offer on this host.
 func ReadCapabilities(path string) (*contract.HostCapabilities, error) {
@@ -32,17 +27,9 @@ func ReadCapabilities(path string) (*contract.HostCapabilities, error) {
 	if err := json.Unmarshal(b, &c); err != nil {
 		return nil, fmt.Errorf("reading what this host offers guests: %w", err)
 	}
-	for _, list := range []*[]string{&c.MachineTypes, &c.CPUModels, &c.CPUFeatures, &c.HostModelFeatures} {
-		var kept []string
-		for _, name := range (*list)[:min(maxElements, len(*list))] {
-			if name != "" && len(name) <= maxName {
-				kept = append(kept, name)
-			}
-		}
-		*list = kept
+	if len(c.HostModel) > contract.LongestCapability || len(c.VirtType) > contract.LongestCapability {
+		return nil, fmt.Errorf("reading what this host offers guests: a name is longer than %d bytes", contract.LongestCapability)
 	}
-	if len(c.HostModel) > maxName || len(c.VirtType) > maxName {
-		return nil, fmt.Errorf("reading what this host offers guests: a name is longer than %d bytes", maxName)
-	}
+	c = c.Bounded()
 	return &c, nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 func TestReadCapabilities(t *testing.T) {
@@ -34,7 +34,7 @@ func TestReadCapabilities(t *testing.T) {
 	write(long)
 	read, err = ReadCapabilities(path)
 	require.NoError(t, err)
-	require.Len(t, read.MachineTypes, maxElements)
+	require.Len(t, read.MachineTypes, contract.MostCapabilities)
 	require.Equal(t, []string{"Nehalem"}, read.CPUModels)
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	_, err = ReadCapabilities(path)

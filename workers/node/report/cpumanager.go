@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// CPUManager says whether the kubelet gives guaranteed pods CPUs of their own: the policy of its CPU manager is static,
-// as its state says in its directory. A kubelet without that state does not.
+// CPUManager returns whether the kubelet gives guaranteed pods dedicated CPUs: the policy of its CPU manager is static,
+// by the state file in its directory. A kubelet without that file does not.
 func CPUManager(kubeletDir string) (bool, error) {
 	b, err := os.ReadFile(filepath.Join(kubeletDir, "cpu_manager_state"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,2 +1,2 @@
-// Package report tells a node's entity what the node worker finds on its host.
+// Package report signals a node's entity what the node worker finds on its host.
 package report

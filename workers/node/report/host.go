@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Host is what is found on a node.
+// Host has the CPU of a node.
 type Host struct {
 	Arch      string
 	CPUVendor string
@@ -25,7 +25,7 @@ func vendor(id string) string {
 	return id
 }
 
-// ReadHost makes it of the content of /proc/cpuinfo.
+// ReadHost returns the Host that /proc/cpuinfo describes.
 func ReadHost(cpuinfo string) Host {
 	h := Host{Arch: runtime.GOARCH}
 	for line := range strings.Lines(cpuinfo) {

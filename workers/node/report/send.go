@@ -10,14 +10,14 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/virtflow/virtflow/workflows/contract"
+	"github.com/virtflow/virtflow/contract"
 )
 
 const signalTimeout = 10 * time.Second
 
-// retry is the wait between two tries. The first report often comes before crdwatch has started the node's entity, and
-// no VM is placed on the node before it has arrived.
-var retry = wait.Backoff{ //nolint:gochecknoglobals // a constant
+// retry is the back-off. The first report often comes before crdwatch has started the node's entity, and no VM is
+// placed on the node before it has arrived.
+var retry = wait.Backoff{
 	Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: 3 * time.Second,
 }
 
@@ -26,8 +26,8 @@ type Signaler interface {
 	SignalWorkflow(ctx context.Context, workflowID, runID, signalName string, arg any) error
 }
 
-// Send delivers a report to the node's entity and tries until it has arrived or ctx ends. It starts no workflow:
-// whoever watches Kubernetes does, once there is such a node.
+// Send delivers a report to the node's entity and retries until it has arrived or ctx ends. It starts no workflow:
+// crdwatch does, once there is such a node.
 func Send(ctx context.Context, temporal Signaler, node string, r contract.NodeReport, log zerolog.Logger) {
 	id := contract.NodeID(node)
 	log = log.With().Str("workflow_id", id).Logger()
@@ -36,14 +36,14 @@ func Send(ctx context.Context, temporal Signaler, node string, r contract.NodeRe
 		defer cancel()
 		err := temporal.SignalWorkflow(try, id, "", contract.SignalReportNode, r)
 		if err == nil {
-			log.Info().Bool("kvm", r.KVM).Str("cpu", r.CPUModel).Msg("node reported")
+			log.Info().Bool("kvm", r.KVM).Str("cpu", r.CPUModel).Msg("reported the node")
 			return true, nil
 		}
 		level := zerolog.WarnLevel
 		if ctx.Err() != nil || errors.As(err, new(*serviceerror.NotFound)) {
 			level = zerolog.DebugLevel
 		}
-		log.WithLevel(level).Err(err).Msg("reporting the node, trying again")
+		log.WithLevel(level).Err(err).Msg("failed to report the node; it will be retried")
 		return false, nil
 	})
 }

@@ -16,41 +16,41 @@ import (
 )
 
 const (
-	// Subprotocol is KubeVirt's: binary messages both ways, without a channel in front.
+	// Subprotocol is KubeVirt's: binary messages both ways, without a channel byte.
 	Subprotocol = "plain.kubevirt.io"
 	// handshakeTimeout and the size of the buffers are KubeVirt's.
 	handshakeTimeout = 10 * time.Second
 	socketBuffer     = 10 << 10
-	// largestMessage is what a client may put into one message, in bytes. It is not held in memory: KubeVirt's clients
-	// send 32 KiB at most.
+	// largestMessage is the largest message of a client, in bytes. It is not held in memory: KubeVirt's clients send 32
+	// KiB at most.
 	largestMessage = 16 << 20
-	// farewell is how long a client may take for the last word.
+	// farewell is the time that a client has to receive the close message.
 	farewell = time.Second
 )
 
-// ErrClosing is the reason of a server that ends.
-var ErrClosing = errors.New("this server is about to end")
+// ErrClosing is the reason for the end of a stream when the server shuts down.
+var ErrClosing = errors.New("this server is shutting down")
 
-// Why a stream is ended here.
+// Reasons for which this side ends a stream.
 var (
-	errText    = errors.New("text messages are not understood here, only binary ones")
-	errTooLong = errors.New("a message is longer than a datagram may be")
+	errText    = errors.New("text messages are not supported, only binary ones")
+	errTooLong = errors.New("the message is longer than the largest datagram")
 	errSilent  = errors.New("the client did not answer a ping")
 
-	errNoWebSocket  = errors.New("this is a stream: ask to upgrade to a WebSocket")
-	errOtherVersion = errors.New("only version 13 of the WebSocket protocol is understood here")
-	errNoKey        = errors.New("the header Sec-WebSocket-Key has to be 16 bytes in base64")
+	errNoWebSocket  = errors.New("this is a stream: the request must upgrade to a WebSocket")
+	errOtherVersion = errors.New("only version 13 of the WebSocket protocol is supported")
+	errNoKey        = errors.New("the header Sec-WebSocket-Key must be 16 bytes in base64")
 )
 
-// Socket is a client's WebSocket. Of each method one call at a time.
+// Socket is a client's WebSocket. Each method may be called once at a time.
 type Socket struct {
 	conn    *websocket.Conn
-	silence time.Duration // after which a client that answers no ping is gone
-	message io.Reader     // that is being read
+	silence time.Duration // after which a client that answers no ping counts as gone
+	message io.Reader     // the message that is being read
 }
 
-// Asked says what a request lacks to become a WebSocket, or nil. Whoever does something for a stream that cannot be
-// undone asks first: Accept finds the same only after that.
+// Asked returns what a request lacks to become a WebSocket, or nil. Callers with irreversible effects call it before
+// them: Accept would find the same only afterwards.
 func Asked(r *http.Request) error {
 	header := r.Header
 	key, err := base64.StdEncoding.DecodeString(header.Get("Sec-Websocket-Key"))
@@ -65,12 +65,12 @@ func Asked(r *http.Request) error {
 	return nil
 }
 
-// Accept opens the WebSocket; errors are answered already.
+// Accept opens the WebSocket. It has already answered the errors that it returns.
 func Accept(w http.ResponseWriter, r *http.Request, silence time.Duration) (*Socket, error) {
 	upgrader := websocket.Upgrader{
 		HandshakeTimeout: handshakeTimeout, ReadBufferSize: socketBuffer, WriteBufferSize: socketBuffer,
 		Subprotocols: []string{Subprotocol},
-		// Who asks is known by the front proxy, never by a cookie: the page that a browser shows has no part in it.
+		// The caller has checked the origin.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
 	c, err := upgrader.Upgrade(w, r, nil)
@@ -79,13 +79,13 @@ func Accept(w http.ResponseWriter, r *http.Request, silence time.Duration) (*Soc
 	}
 	s := &Socket{conn: c, silence: silence}
 	c.SetReadLimit(largestMessage)
-	s.alive()
-	c.SetPongHandler(func(string) error { s.alive(); return nil })
+	s.extendDeadline()
+	c.SetPongHandler(func(string) error { s.extendDeadline(); return nil })
 	return s, nil
 }
 
-// alive puts the client's end off.
-func (s *Socket) alive() { _ = s.conn.SetReadDeadline(time.Now().Add(s.silence)) }
+// extendDeadline extends the client's read deadline.
+func (s *Socket) extendDeadline() { _ = s.conn.SetReadDeadline(time.Now().Add(s.silence)) }
 
 // Ping pings the client until the returned function is called.
 func (s *Socket) Ping(every time.Duration) (stop func()) {
@@ -99,7 +99,7 @@ func (s *Socket) Ping(every time.Duration) (stop func()) {
 			case <-end:
 				return
 			case <-t.C:
-				// Whoever writes meanwhile is waited for; what goes wrong is seen by whoever reads.
+				// It waits for a write in progress. The reader gets the error.
 				_ = s.conn.WriteControl(websocket.PingMessage, []byte("keep alive"), time.Now().Add(farewell))
 			}
 		}
@@ -107,9 +107,9 @@ func (s *Socket) Ping(every time.Duration) (stop func()) {
 	return func() { close(end); done.Wait() }
 }
 
-// End says why and closes. It is safe beside reads and writes, which then fail.
+// End sends the reason and closes. It is safe beside reads and writes, which then fail.
 func (s *Socket) End(why error) {
-	code, text := closing(why)
+	code, text := closeMessage(why)
 	if code != 0 {
 		_ = s.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text),
 			time.Now().Add(farewell))
@@ -117,8 +117,11 @@ func (s *Socket) End(why error) {
 	s.conn.Close()
 }
 
-// closing is the last word to a client; 0: there is nothing to say, or it was said.
-func closing(why error) (code int, text string) {
+// Drop closes the connection without a close message. It is safe beside reads and writes, which then fail.
+func (s *Socket) Drop() { s.conn.Close() }
+
+// closeMessage returns the close message for a client; 0 if there is none, or it was sent.
+func closeMessage(why error) (code int, text string) {
 	var said *websocket.CloseError
 	switch {
 	case why == nil:
@@ -137,12 +140,12 @@ func closing(why error) (code int, text string) {
 	return websocket.CloseInternalServerErr, ""
 }
 
-// next begins the next message, and says io.EOF when the client has closed the stream.
+// next begins the next message, and returns io.EOF when the client has closed the stream.
 func (s *Socket) next() error {
-	s.alive()
+	s.extendDeadline()
 	kind, message, err := s.conn.NextReader()
 	if err != nil {
-		return s.left(err)
+		return s.closeError(err)
 	}
 	if kind != websocket.BinaryMessage {
 		return errText
@@ -151,12 +154,14 @@ func (s *Socket) next() error {
 	return nil
 }
 
-func (s *Socket) left(err error) error {
+// closeError returns the error of a read: io.EOF if the client has closed the connection or it was cut, errSilent if
+// the client did not answer in time.
+func (s *Socket) closeError(err error) error {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway,
 		websocket.CloseNoStatusReceived, websocket.CloseAbnormalClosure):
-		return io.EOF // the last is a connection that was cut
+		return io.EOF // the last means that the connection was cut
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return errSilent
 	}
@@ -170,7 +175,7 @@ func (s *Socket) BytesIn(to io.Writer) relay.Mover {
 		if s.message == nil {
 			return s.next()
 		}
-		s.alive()
+		s.extendDeadline()
 		n, err := s.message.Read(p)
 		if n > 0 {
 			if err := write(func() error { _, err := to.Write(p[:n]); return err }); err != nil {
@@ -182,7 +187,7 @@ func (s *Socket) BytesIn(to io.Writer) relay.Mover {
 			return nil
 		}
 		if err != nil {
-			return s.left(err)
+			return s.closeError(err)
 		}
 		return nil
 	}
@@ -198,7 +203,7 @@ func (s *Socket) BytesOut(from io.Reader) relay.Mover {
 				return err
 			}
 		}
-		return err //nolint:wrapcheck // what the node says
+		return err // an error of the node
 	}
 }
 
@@ -214,7 +219,7 @@ func (s *Socket) DatagramsIn(to io.Writer) relay.Mover {
 		case err == nil:
 			return errTooLong
 		case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-			return s.left(err)
+			return s.closeError(err)
 		}
 		return write(func() error { return wire.WriteDatagram(to, p[:n]) })
 	}
@@ -226,7 +231,7 @@ func (s *Socket) DatagramsOut(from io.Reader) relay.Mover {
 	return func(write func(func() error) error) error {
 		n, err := wire.ReadDatagram(from, p)
 		if err != nil {
-			return err //nolint:wrapcheck // says what it is
+			return err
 		}
 		return write(func() error { return s.conn.WriteMessage(websocket.BinaryMessage, p[:n]) })
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/virtflow/virtflow/internal/streams/wire"
 )
 
-// node is the far side: it keeps what it gets, and says one thing.
+// node is the other end: it keeps what it receives, and sends one thing.
 type node struct {
 	mu   sync.Mutex
 	got  bytes.Buffer
@@ -36,7 +36,7 @@ func (n *node) Write(p []byte) (int, error) {
 func (n *node) Read([]byte) (int, error) { <-n.end; return 0, io.EOF }
 func (n *node) Close()                   { n.once.Do(func() { close(n.end) }) }
 
-// oneListener gives out the connections of a pipe.
+// oneListener returns the connections of a pipe.
 type oneListener chan net.Conn
 
 func (l oneListener) Accept() (net.Conn, error) {
@@ -49,8 +49,8 @@ func (l oneListener) Accept() (net.Conn, error) {
 func (l oneListener) Close() error   { return nil }
 func (l oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// FuzzFrames sends whatever bytes behind the handshake of a WebSocket. The stream has to end, and what reached the node
-// has to be what a strict reader finds in the binary messages that came before the first mistake.
+// FuzzFrames sends any bytes after the handshake of a WebSocket. The stream must end, and the node must have received
+// what a strict reader finds in the binary messages before the first error.
 func FuzzFrames(f *testing.F) {
 	mask := []byte{1, 2, 3, 4}
 	frame := func(first byte, payload string) []byte {
@@ -92,7 +92,8 @@ func FuzzFrames(f *testing.F) {
 				if datagrams {
 					in, out = s.DatagramsIn(far), s.DatagramsOut(far)
 				}
-				_ = relay.Run(context.Background(), relay.Bounds{Stalled: 5 * time.Second, Idle: 5 * time.Second},
+				_ = relay.Run(context.Background(), relay.Bounds{
+					StallTimeout: 5 * time.Second, IdleTimeout: 5 * time.Second},
 					func(why error) {
 						far.Close()
 						s.End(why)
@@ -113,7 +114,8 @@ func FuzzFrames(f *testing.F) {
 			_ = request.Write(here)
 			_, _ = here.Write(frames)
 			_, _ = here.Write(frame(0x88, "\x03\xe8"))
-			// The server has it all by now. A frame that was announced and never comes ends with the connection.
+			// The server has received everything by now. An announced frame that never arrives ends with the
+			// connection.
 			here.Close()
 		}()
 		go func() { _, _ = io.Copy(io.Discard, here) }()
@@ -127,7 +129,7 @@ func FuzzFrames(f *testing.F) {
 			require.Equal(t, want, far.got.String())
 		}
 		if datagrams {
-			// Whatever was sent, the node sees whole datagrams only.
+			// Whatever was sent, the node receives whole datagrams only.
 			r, buffer := bytes.NewReader(far.got.Bytes()), make([]byte, wire.MaxDatagram)
 			for {
 				if _, err := wire.ReadDatagram(r, buffer); err != nil {
@@ -139,7 +141,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// strict reads unfragmented binary messages with short payloads; anything else is for the library's own tests.
+// strict reads unfragmented binary messages with short payloads; the library's own tests cover the rest.
 func strict(frames []byte) (payload string, whole bool) {
 	for len(frames) > 0 {
 		if len(frames) < 6 || frames[0] != 0x82 || frames[1] < 0x80 || frames[1] > 0x80+125 ||
@@ -155,7 +157,7 @@ func strict(frames []byte) (payload string, whole bool) {
 	return payload, true
 }
 
-func TestWhatAClientIsTold(t *testing.T) {
+func TestCloseMessages(t *testing.T) {
 	for _, c := range []struct {
 		why  error
 		code int
@@ -166,7 +168,7 @@ func TestWhatAClientIsTold(t *testing.T) {
 		{relay.ErrStalled, websocket.ClosePolicyViolation},
 		{websocket.ErrReadLimit, 0}, {errors.New("anything"), websocket.CloseInternalServerErr},
 	} {
-		code, text := closing(c.why)
+		code, text := closeMessage(c.why)
 		require.Equal(t, c.code, code)
 		if c.code == websocket.CloseInternalServerErr {
 			require.Empty(t, text, "what went wrong inside is nothing for a client")

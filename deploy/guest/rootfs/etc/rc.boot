@@ -25,7 +25,7 @@ hostname guest
 ip link set lo up
 if [ -e /sys/class/net/eth0 ]; then
 	ip link set eth0 up
-	# Keeps the lease alive in the background; when nobody answers it goes on asking there.
+	# Renews the lease in the background; without an answer it continues to ask there.
 	udhcpc -b -S -i eth0 -t 5 -T 1 -A 2 -s /usr/lib/guest/dhcp -x hostname:"$(hostname)" >/tmp/udhcpc.log 2>&1
 fi
 

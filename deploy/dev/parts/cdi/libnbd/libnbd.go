@@ -2,7 +2,7 @@ package libnbd
 
 import "errors"
 
-// ErrLeftOut is what an import from VMware ends with.
+// ErrLeftOut is the error of an import from VMware.
 var ErrLeftOut = errors.New("this importer is built without libnbd: it cannot import from VMware")
 
 // Flags of libnbd's, as far as the importer knows of them. Nothing here looks at them.

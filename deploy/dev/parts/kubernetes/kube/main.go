@@ -1,6 +1,5 @@
-// Command kube is every Kubernetes program of the development cluster in one
-// binary: which one runs is decided by the name it is called by (a symlink), or
-// by its first argument. One binary links in a fifth of the time of six.
+// Command kube is every Kubernetes program of the development cluster in one binary: which one runs is decided by the
+// name it is called by (a symlink), or by its first argument. One binary links in a fifth of the time of six.
 package main
 
 import (
@@ -45,8 +44,7 @@ func serve(command func() *cobra.Command) func() int {
 }
 
 func kubectl() int {
-	// As kubectl's own main does it: the verbosity must be known before the
-	// command tree is made.
+	// As kubectl's own main does it: the verbosity must be known before the command tree is made.
 	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		cmdutil.CheckErr(err) // exits

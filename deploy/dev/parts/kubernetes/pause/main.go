@@ -1,5 +1,4 @@
-// Command pause is PID 1 of a pod's sandbox: it holds the namespaces, reaps
-// orphans, and ends when told to.
+// Command pause is PID 1 of a pod's sandbox: it holds the namespaces, reaps orphans, and ends at SIGTERM.
 package main
 
 import (

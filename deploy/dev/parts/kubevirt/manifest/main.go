@@ -48,8 +48,8 @@ func write(out io.Writer, o options) error {
 	return nil
 }
 
-// deployment is the operator's. There are no images of what it deploys beside virt-api and virt-controller: no node is
-// to run them.
+// deployment returns the operator's Deployment. There are no images of what it deploys beside virt-api and
+// virt-controller: no node is to run them.
 func (o options) deployment() *appsv1.Deployment {
 	const (
 		unneeded  = "localhost/none"

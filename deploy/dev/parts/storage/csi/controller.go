@@ -79,7 +79,7 @@ func (d *Driver) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (
 		VolumeId: v.ID, CapacityBytes: v.Bytes, ContentSource: r.GetVolumeContentSource()}}, nil
 }
 
-// source is what is to be copied: its record and its file; "" for nothing.
+// source is the image to copy: its record and its file; "" if there is none.
 func (d *Driver) source(s *csi.VolumeContentSource) (image, string, error) {
 	switch {
 	case s.GetSnapshot() != nil:
@@ -94,7 +94,7 @@ func (d *Driver) source(s *csi.VolumeContentSource) (image, string, error) {
 	return image{}, "", nil
 }
 
-// size is how large a volume becomes, in whole MiB: what is required, and no smaller than what it is a copy of.
+// size returns the size of a volume, in whole MiB: the required one, and no smaller than that of its source.
 func size(r *csi.CapacityRange, least int64) (int64, error) {
 	bytes := r.GetRequiredBytes()
 	if bytes == 0 && least == 0 {
@@ -114,7 +114,7 @@ func within(r *csi.CapacityRange, bytes int64) bool {
 	return bytes >= r.GetRequiredBytes() && (r.GetLimitBytes() == 0 || bytes <= r.GetLimitBytes())
 }
 
-// isBlock is whether a volume is wanted as a device. Each access mode is good: the nodes share the machine.
+// isBlock returns whether a volume must be a block device. Every access mode is supported: the nodes share the machine.
 func isBlock(wanted []*csi.VolumeCapability) (bool, error) {
 	if len(wanted) == 0 {
 		return false, status.Error(codes.InvalidArgument, "no capability is given")

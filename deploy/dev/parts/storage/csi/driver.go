@@ -17,7 +17,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// Name is what StorageClasses and VolumeSnapshotClasses call the driver.
+// Name is the driver's name in StorageClasses and VolumeSnapshotClasses.
 const Name = "storage.dev.virtflow.io"
 
 // Driver is the driver. It can be used by several goroutines.
@@ -87,7 +87,7 @@ type registrar struct {
 	socket string
 }
 
-// GetInfo says what is registered.
+// GetInfo returns the driver's registration.
 func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{
 		Type: registration.CSIPlugin, Name: Name, Endpoint: r.socket, SupportedVersions: []string{"1.0.0"},
@@ -109,7 +109,7 @@ func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi
 	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: "1"}, nil
 }
 
-// GetPluginCapabilities says that it makes volumes, and that they grow while they are in use.
+// GetPluginCapabilities returns that the driver makes volumes, and that they grow while they are in use.
 func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest,
 ) (*csi.GetPluginCapabilitiesResponse, error) {
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
@@ -120,13 +120,13 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 	}}, nil
 }
 
-// Probe says that it serves.
+// Probe reports that the driver serves.
 func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	return &csi.ProbeResponse{}, nil
 }
 
-// hold keeps other calls away from an image until the function that it returns is called. One that comes meanwhile is
-// told to come again, as CSI wants it.
+// hold keeps other calls away from an image until the returned function is called. A concurrent call gets the error
+// that CSI requires, and is repeated.
 func (d *Driver) hold(id string) (func(), error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -130,7 +130,7 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRe
 	return &csi.NodeExpandVolumeResponse{CapacityBytes: v.Bytes}, nil
 }
 
-// NodeGetVolumeStats says how full a volume is.
+// NodeGetVolumeStats returns the capacity and the usage of a volume.
 func (d *Driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {
 	v, err := d.inUse(r.GetVolumeId(), r.GetVolumePath())
@@ -145,16 +145,16 @@ func (d *Driver) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStats
 	if err := syscall.Statfs(r.GetVolumePath(), &s); err != nil {
 		return nil, failed("ask for the file system's use", err)
 	}
-	bytes := func(blocks uint64) int64 { return int64(blocks) * s.Bsize } //nolint:gosec // far from the limit
+	bytes := func(blocks uint64) int64 { return int64(blocks) * s.Bsize } // far from the limit
 	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{
 		{Unit: csi.VolumeUsage_BYTES, Total: bytes(s.Blocks), Available: bytes(s.Bavail),
 			Used: bytes(s.Blocks - s.Bfree)},
-		{Unit: csi.VolumeUsage_INODES, Total: int64(s.Files), Available: int64(s.Ffree), //nolint:gosec // as above
-			Used: int64(s.Files - s.Ffree)}, //nolint:gosec // as above
+		{Unit: csi.VolumeUsage_INODES, Total: int64(s.Files), Available: int64(s.Ffree),
+			Used: int64(s.Files - s.Ffree)},
 	}}, nil
 }
 
-// forNode is the volume that a call wants somewhere as something, held for it.
+// forNode returns the volume of a node's call, with its path and its mode, and holds it.
 func (d *Driver) forNode(id, path string, c *csi.VolumeCapability) (image, func(), error) {
 	if id == "" || path == "" || c == nil {
 		return image{}, nil, status.Error(codes.InvalidArgument, "volume, path and capability have to be given")

@@ -18,18 +18,18 @@ import (
 
 const (
 	mib = int64(1) << 20
-	// defaultSize is what who names no size gets, and smallest what ext4 needs.
+	// defaultSize is the size of a volume without a request, and smallest the least that ext4 needs.
 	defaultSize, smallest = 1024 * mib, 4 * mib
 )
 
-// image is a volume, or a snapshot, as it is kept.
+// image is the record of a volume, or of a snapshot.
 type image struct {
 	ID string `json:"id"`
-	// Name is what it was asked for by.
+	// Name is the name of the request that made it.
 	Name string `json:"name"`
 	// Bytes is its size.
 	Bytes int64 `json:"bytes"`
-	// Block is whether it is handed out as a device; else there is an ext4 on it.
+	// Block is true for a block device; others have an ext4.
 	Block bool `json:"block"`
 	// Source is the ID of what it was copied from, if it was.
 	Source string `json:"source,omitempty"`
@@ -43,7 +43,7 @@ type store struct{ dir string }
 func (s store) folder(id string) string { return filepath.Join(s.dir, id) }
 func (s store) file(id string) string   { return filepath.Join(s.dir, id, "image") }
 
-// idOf is the ID of the image of that name: the same one whenever it is asked for.
+// idOf returns the ID of the image of that name: always the same one.
 func idOf(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:16])

@@ -17,9 +17,9 @@ import (
 // maintenance is the database that every PostgreSQL server has.
 const maintenance = "postgres"
 
-// EnsurePostgres makes the database with the tables of the running server's version, or brings those of an earlier
-// version up to date: by the server's own versioned schema. A new database appears complete or not at all, whenever
-// this is killed. An update that was killed goes on where it was.
+// EnsurePostgres makes the database with the tables of the running server's version, or updates those of an earlier
+// version, by the server's own versioned schema. A new database appears complete or not at all, even if this is killed.
+// An update that was killed continues where it stopped.
 func EnsurePostgres(ctx context.Context, cfg config.SQL, visibility bool) error {
 	directory := "postgresql/v12/temporal"
 	if visibility {
@@ -62,7 +62,7 @@ func EnsurePostgres(ctx context.Context, cfg config.SQL, visibility bool) error 
 	})
 }
 
-// exists says whether the server has the database: the server's own tools cannot be asked.
+// exists returns whether the server has the database: the server's own tools cannot report it.
 func exists(ctx context.Context, cfg config.SQL) (found bool, err error) {
 	db, err := sql.Open("pgx",
 		fmt.Sprintf("host='%s' user='%s' dbname=%s", cfg.ConnectAttributes["host"], cfg.User, maintenance))

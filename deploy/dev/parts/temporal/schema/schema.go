@@ -67,10 +67,10 @@ func Ensure(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// superfluous says whether a statement makes an index of visibility that costs more than it is worth here. The server has
-// one for each column, 58 in all, and every start, change and end of a workflow writes each of them. Those that stay are
-// for what people look for, and for search attributes that are keywords, as all of virtflow's are; a query for something
-// else reads the namespace's workflows.
+// superfluous reports whether a statement makes an index of visibility that is not worth its cost here. The server has
+// one for each column, 58 in all, and every start, change and end of a workflow writes each of them. The remaining ones
+// are for common searches, and for search attributes that are keywords, as all of virtflow's are; a query by another
+// attribute reads all workflows of the namespace.
 func superfluous(statement string) bool {
 	words := strings.Fields(statement)
 	if len(words) < 5 || !strings.EqualFold(strings.Join(words[:2], " "), "create index") ||
@@ -85,7 +85,7 @@ func superfluous(statement string) bool {
 	}
 }
 
-// statements are those with which the server itself sets up a SQLite database.
+// statements returns the statements with which the server itself sets up a SQLite database.
 func statements() ([]string, error) {
 	var recorder recorder
 	if err := sqlite.SetupSchemaOnDB(&recorder); err != nil {
@@ -94,7 +94,7 @@ func statements() ([]string, error) {
 	return recorder.statements, nil
 }
 
-// recorder takes the statements instead of a database; the set-up calls nothing but Exec.
+// recorder records the statements instead of a database; the set-up calls only Exec.
 type recorder struct {
 	sqlplugin.AdminDB
 

@@ -16,7 +16,7 @@ func open(t *testing.T, path string) *sql.DB {
 	return db
 }
 
-func TestEnsureMakesTheTablesOnceAndKeepsWhatIsInThem(t *testing.T) {
+func TestEnsureMakesTablesOnceAndKeepsWhatIsInThem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "temporal.db")
 	require.NoError(t, Ensure(t.Context(), path))
 	db := open(t, path)
@@ -45,9 +45,9 @@ func TestEnsureInterruptedLeavesNothing(t *testing.T) {
 	require.NoError(t, Ensure(t.Context(), path))
 }
 
-// TestTheIndexesOfVisibility: those for what is looked for are made, and no others, in a file that says it has the
+// TestIndexesOfVisibility: those for what is looked for are made, and no others, in a file that says it has the
 // server's tables.
-func TestTheIndexesOfVisibility(t *testing.T) {
+func TestIndexesOfVisibility(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "visibility.db")
 	require.NoError(t, Ensure(t.Context(), path))
 	rows, err := open(t, path).Query("SELECT name FROM sqlite_master " +

@@ -24,6 +24,7 @@ import (
 	"go.temporal.io/server/temporal"
 
 	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/health"
+	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/roles"
 	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/schema"
 	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/settings"
 	"github.com/virtflow/virtflow/deploy/dev/parts/temporal/tlsfiles"
@@ -98,7 +99,7 @@ func ensureSchema(ctx context.Context, store config.DataStore, visibility bool) 
 	}
 }
 
-// serve says when the server is ready and waits for the end of the context or of the UI.
+// serve logs when the server is ready and waits for the end of the context or of the UI.
 func serve(
 	ctx context.Context, flags settings.Flags, cfg *config.Config, began time.Time, uiEnded <-chan error,
 	logger zerolog.Logger,
@@ -115,7 +116,7 @@ func serve(
 		Str("ui", "http://"+flags.UIAddress).
 		Str("data", flags.Data).
 		Dur("took_ms", time.Since(began)).
-		Msg("Temporal is ready")
+		Msg("started Temporal")
 	select {
 	case <-ctx.Done():
 		return nil
@@ -140,11 +141,9 @@ func newServices(cfg *config.Config) (temporal.Server, error) {
 		temporal.ForServices(temporal.DefaultServices),
 		temporal.WithStaticHosts(hosts),
 		temporal.WithLogger(logger),
-		// Who has a certificate of the CA may do everything: this is one team's server for development.
-		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
-		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper {
-			return authorization.NewNoopClaimMapper()
-		}),
+		// A certificate of the CA may name a role; without one it may do everything.
+		temporal.WithAuthorizer(roles.NewAuthorizer()),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return roles.Mapper{} }),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("setting up Temporal's services: %w", err)
@@ -166,8 +165,8 @@ func lock(dir string) (unlock func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// portsFree says which address is taken in plain words; the services themselves would end the process with a stack
-// trace.
+// portsFree returns an error that names an address which is in use; the services themselves would end the process with
+// a stack trace.
 func portsFree(ctx context.Context, flags settings.Flags, cfg *config.Config) error {
 	addresses := []string{flags.UIAddress, flags.MetricsAddress}
 	if flags.PprofAddress != "" {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Flags are what the command line decides; everything else is in the configuration file.
+// Flags has the settings of the command line; all others are in the configuration file.
 type Flags struct {
 	Config         string // path of temporal-dev.yaml
 	Data           string // directory of the SQLite databases and of what the server is started with
@@ -22,7 +22,7 @@ type Flags struct {
 	WorkerPort     int
 }
 
-// environment is what the configuration file sees through its env function.
+// environment returns the variables for the configuration file's env function.
 func (f Flags) environment() (map[string]string, error) {
 	address, err := netip.ParseAddrPort(f.Address)
 	if err != nil {

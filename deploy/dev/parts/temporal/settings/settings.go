@@ -125,7 +125,7 @@ func dynamicSettings(section map[string]any) ([]byte, error) {
 	return out, nil
 }
 
-// requireMutualTLS refuses a configuration in which somebody gets in without a certificate.
+// requireMutualTLS refuses a configuration that permits a connection without a certificate.
 func requireMutualTLS(tls *config.RootTLS) error {
 	for name, group := range map[string]config.GroupTLS{"frontend": tls.Frontend, "internode": tls.Internode} {
 		if !group.Server.RequireClientAuth || len(group.Server.ClientCAFiles)+len(group.Server.ClientCAData) == 0 {

@@ -21,7 +21,7 @@ func open(t *testing.T, path, parameters string) *sql.DB {
 	return db
 }
 
-// TestPragmasAreSet as the name of the database says, and one that SQLite cannot read is an error.
+// TestPragmasAreSet: the pragmas in the database's name are set; a pragma that SQLite cannot parse is an error.
 func TestPragmasAreSet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	set := func(parameters string) map[string]string {
@@ -47,8 +47,9 @@ func TestPragmasAreSet(t *testing.T) {
 	require.ErrorContains(t, open(t, path+".none", "mode=rw").Ping(), "no such file or directory (14)")
 }
 
-// TestErrorsHaveTheCodesOfDuplicates, by which Temporal tells that somebody else was faster.
-func TestErrorsHaveTheCodesOfDuplicates(t *testing.T) {
+// TestErrorsHaveCodesOfDuplicates: the errors have the codes by which Temporal recognises that another writer was
+// faster.
+func TestErrorsHaveCodesOfDuplicates(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "a.db"), "mode=rwc")
 	_, err := db.Exec("CREATE TABLE a (k TEXT PRIMARY KEY, u TEXT UNIQUE)")
 	require.NoError(t, err)
@@ -73,8 +74,8 @@ func TestErrorsHaveTheCodesOfDuplicates(t *testing.T) {
 	require.EqualError(t, err, "SQL logic error: table a already exists (1)")
 }
 
-// TestTimesAreStoredAsTheTranslationStoresThem: a database that it made is used as it is.
-func TestTimesAreStoredAsTheTranslationStoresThem(t *testing.T) {
+// TestTimesAreStoredAsTranslationStoresThem: a database that it made is used as it is.
+func TestTimesAreStoredAsTranslationStoresThem(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "a.db"), "mode=rwc&_time_format=sqlite")
 	_, err := db.Exec("CREATE TABLE a (t TIMESTAMP)")
 	require.NoError(t, err)
@@ -89,9 +90,9 @@ func TestTimesAreStoredAsTheTranslationStoresThem(t *testing.T) {
 	require.Equal(t, want, got.UTC())
 }
 
-// TestACancelledStatementSaysSo, as Temporal compares it, and its connection can still be used. One that has to wait
-// for another process's transaction has the code of that.
-func TestACancelledStatementSaysSo(t *testing.T) {
+// TestCancelledStatementSaysSo: the error of a cancelled statement is the one that Temporal compares with, and its
+// connection can still be used. A statement that has to wait for another process's transaction ends with SQLITE_BUSY.
+func TestCancelledStatementSaysSo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	db := open(t, path, "mode=rwc")
 	const long = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -116,7 +117,7 @@ func TestACancelledStatementSaysSo(t *testing.T) {
 	require.Equal(t, 5, e.Code(), "SQLITE_BUSY")
 }
 
-// TestOpeningWaitsForAnotherProcess, for as long as the name says.
+// TestOpeningWaitsForAnotherProcess: opening a database waits for another process as long as the database's name says.
 func TestOpeningWaitsForAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	db := open(t, path, "mode=rwc")
@@ -131,7 +132,7 @@ func TestOpeningWaitsForAnotherProcess(t *testing.T) {
 	require.NoError(t, open(t, path, "mode=rw&_pragma=busy_timeout%3D60000").Ping())
 }
 
-// TestNoBytesAreNULL, and empty ones are not.
+// TestNoBytesAreNULL: nil bytes are stored as NULL, and empty bytes are not.
 func TestNoBytesAreNULL(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "a.db"), "mode=rwc")
 	_, err := db.Exec("CREATE TABLE a (b MEDIUMBLOB)")
@@ -145,7 +146,7 @@ func TestNoBytesAreNULL(t *testing.T) {
 	require.Equal(t, []int{1, 2}, []int{nulls, size})
 }
 
-// TestFullTextSearch is what the tables of visibility are made with.
+// TestFullTextSearch: SQLite has full-text search, which the tables of visibility use.
 func TestFullTextSearch(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "a.db"), "mode=rwc")
 	_, err := db.Exec("CREATE VIRTUAL TABLE a USING fts5 (t)")

@@ -13,8 +13,8 @@ import (
 // ServerName is the name by which the processes of the development server know each other's certificate.
 const ServerName = "localhost"
 
-// Check says what is wrong with the certificates in dir for a server that listens on the given address: better here, in
-// one sentence, than later as a refused handshake.
+// Check returns an error if the certificates in dir do not suit a server that listens on the given address: one
+// sentence now instead of a refused handshake later.
 func Check(dir string, address netip.AddrPort) error {
 	roots, err := roots(dir)
 	if err != nil {
