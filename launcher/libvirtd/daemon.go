@@ -129,36 +129,59 @@ func (l *Libvirt) Run(ctx context.Context) error {
 
 // life is one process of the daemon, from its start to its end.
 func (l *Libvirt) life(ctx context.Context) error {
+	d, err := l.startDaemon()
+	if err != nil {
+		return fmt.Errorf("starting libvirtd: %w", err)
+	}
+	defer d.stop()
+	return l.serve(ctx, d)
+}
+
+// daemon is a process of libvirtd.
+type daemon struct {
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when it has ended
+	err    error         // how it ended; read once exited is closed
+}
+
+func (l *Libvirt) startDaemon() (*daemon, error) {
 	cmd := exec.Command(l.cfg.Daemon, "--config", l.cfg.daemonConfig())
 	cmd.Env = l.cfg.environment()
 	// Its own process group, so that it does not get signals to the launcher's.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Dir = "/"
 	output, input := io.Pipe()
-	defer input.Close()
 	cmd.Stdout, cmd.Stderr = input, input
 	// QEMU inherits none of these, and any other process that does must not block the wait.
 	cmd.WaitDelay = stopLimit
 	go l.copyLog(output)
 	if err := l.processes.Start(cmd); err != nil {
-		return fmt.Errorf("starting libvirtd: %w", err)
+		_ = input.Close()
+		return nil, err
 	}
-	exited := make(chan error, 1)
-	go func() { exited <- l.processes.Wait(cmd) }()
+	d := &daemon{cmd: cmd, exited: make(chan struct{})}
+	go func() {
+		d.err = &daemonExited{l.processes.Wait(cmd)}
+		_ = input.Close()
+		close(d.exited)
+	}()
+	return d, nil
+}
 
-	err := l.serve(ctx, exited)
-	var gone *daemonExited
-	if errors.As(err, &gone) {
-		return err
-	}
-	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+// stop ends the daemon and waits for its end: with SIGTERM, and after stopLimit with SIGKILL.
+func (d *daemon) stop() {
 	select {
-	case <-exited: //nolint:errcheck // it was sent SIGTERM
-	case <-time.After(stopLimit):
-		_ = cmd.Process.Kill()
-		<-exited //nolint:errcheck // it was killed
+	case <-d.exited:
+		return // its process ID may be another's
+	default:
 	}
-	return err
+	_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-d.exited:
+	case <-time.After(stopLimit):
+		_ = d.cmd.Process.Kill()
+		<-d.exited
+	}
 }
 
 // daemonExited has the error with which the process ended.
@@ -170,21 +193,22 @@ func (e *daemonExited) Error() string { return fmt.Sprintf("libvirtd exited: %v"
 var errHung = errors.New("libvirtd does not answer")
 
 // serve keeps connections to a running daemon until it exits or does not answer.
-func (l *Libvirt) serve(ctx context.Context, exited <-chan error) error {
+func (l *Libvirt) serve(ctx context.Context, d *daemon) error {
 	for {
-		conn, err := l.connect(ctx, exited)
+		conn, err := l.connect(ctx, d)
 		if err != nil {
 			return err
 		}
-		err = l.use(ctx, conn, exited)
+		err = l.use(ctx, conn, d)
 		if err != nil {
 			return err
 		}
 	}
 }
 
-// use works with a connection until it closes (nil) or another one would be useless (an error).
-func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, exited <-chan error) error {
+// use works with a connection until it closes (nil) or another one would be useless (an error). With an error the
+// daemon has ended.
+func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, d *daemon) error {
 	defer conn.Close()
 	closed, unwatch, err := l.watch(conn)
 	defer unwatch()
@@ -195,10 +219,22 @@ func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, exited <-chan 
 	defer l.setConn(nil)
 	l.once.Do(func() { close(l.ready) })
 	l.log.Info().Msg("connected to libvirtd")
-	return l.refreshUntil(ctx, closed, exited)
+
+	// A read of the state may hang, and hold mu: libvirt's client ends only one of the calls that hang when the
+	// keep-alive fails. The others return when the daemon has ended.
+	done := make(chan struct{})
+	var refreshing sync.WaitGroup
+	refreshing.Go(func() { l.refreshUntil(done) })
+	err = l.waitForEnd(ctx, closed, d)
+	if err != nil {
+		d.stop()
+	}
+	close(done)
+	refreshing.Wait()
+	return err
 }
 
-func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Connect, error) {
+func (l *Libvirt) connect(ctx context.Context, d *daemon) (*libvirt.Connect, error) {
 	limit := time.After(connectLimit)
 	for {
 		conn, err := l.open(ctx, limit)
@@ -208,8 +244,8 @@ func (l *Libvirt) connect(ctx context.Context, exited <-chan error) (*libvirt.Co
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case exit := <-exited:
-			return nil, &daemonExited{exit}
+		case <-d.exited:
+			return nil, d.err
 		case <-limit:
 			return nil, fmt.Errorf("connecting to libvirtd: %w", err)
 		case <-time.After(connectPoll):
@@ -305,6 +341,22 @@ func (l *Libvirt) watch(
 	return ended, unwatch, nil
 }
 
+// waitForEnd waits until the connection closes (nil), the daemon does not answer or has exited, or ctx ends (an error).
+func (l *Libvirt) waitForEnd(ctx context.Context, closed <-chan libvirt.ConnectCloseReason, d *daemon) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.exited:
+		return d.err
+	case reason := <-closed:
+		if reason == libvirt.CONNECT_CLOSE_REASON_KEEPALIVE {
+			return errHung
+		}
+		l.log.Warn().Msg("lost connection to libvirtd")
+		return nil
+	}
+}
+
 // A daemon that has just started finds its domains again in the background: it first lists one whose QEMU has died
 // meanwhile as running, and sends no event when that ends. So the state is read again for a while after each
 // connection, in growing intervals.
@@ -313,25 +365,16 @@ const (
 	looks     = 8 // the last one 13 s after the one before
 )
 
-func (l *Libvirt) refreshUntil(
-	ctx context.Context, closed <-chan libvirt.ConnectCloseReason, exited <-chan error,
-) error {
+// refreshUntil refreshes the status when the domain's state may have changed, until done is closed.
+func (l *Libvirt) refreshUntil(done <-chan struct{}) {
 	pauses := wait.Backoff{Duration: firstLook, Factor: 2, Steps: looks}
 	look := time.NewTimer(pauses.Step())
 	defer look.Stop()
 	for {
 		l.refresh()
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case exit := <-exited:
-			return &daemonExited{exit}
-		case reason := <-closed:
-			if reason == libvirt.CONNECT_CLOSE_REASON_KEEPALIVE {
-				return errHung
-			}
-			l.log.Warn().Msg("lost connection to libvirtd")
-			return nil
+		case <-done:
+			return
 		case <-l.kick:
 		case <-look.C:
 			if pauses.Steps > 0 {
