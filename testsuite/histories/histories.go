@@ -47,6 +47,8 @@ type Count struct {
 	Events      int `json:"events"`
 	Tasks       int `json:"tasks"`       // workflow tasks that were completed
 	FailedTasks int `json:"failedTasks"` // workflow tasks that failed, or timed out after they had begun
+	// Failures is FailedTasks by cause: the server's for a failure, the kind for a timeout.
+	Failures map[string]int `json:"failures,omitempty"`
 	// ScheduleToStartTimeouts is how many tasks timed out in a worker's sticky queue, and then went to the queue of all
 	// workers. None of them had been started.
 	ScheduleToStartTimeouts int `json:"scheduleToStartTimeouts,omitempty"`
@@ -60,14 +62,23 @@ func (c *Count) Add(e *history.HistoryEvent) {
 	case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 		c.Tasks++
 	case enums.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-		c.FailedTasks++
+		c.fail(e.GetWorkflowTaskFailedEventAttributes().GetCause().String())
 	case enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
-		if e.GetWorkflowTaskTimedOutEventAttributes().GetTimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START {
+		timeout := e.GetWorkflowTaskTimedOutEventAttributes().GetTimeoutType()
+		if timeout == enums.TIMEOUT_TYPE_SCHEDULE_TO_START {
 			c.ScheduleToStartTimeouts++
 		} else {
-			c.FailedTasks++
+			c.fail(timeout.String())
 		}
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
 		c.Signals++
 	}
+}
+
+func (c *Count) fail(cause string) {
+	if c.Failures == nil {
+		c.Failures = map[string]int{}
+	}
+	c.Failures[cause]++
+	c.FailedTasks++
 }

@@ -60,11 +60,12 @@ func TestCountsAllPages(t *testing.T) {
 			count.Add(e)
 		}))
 	require.Equal(t, map[string]int{"a": 3, "b": 1, "c": 2}, of)
-	require.Equal(t, Count{Events: 6, Tasks: 1, FailedTasks: 2, Signals: 2}, count)
+	require.Equal(t, Count{Events: 6, Tasks: 1, FailedTasks: 2, Failures: map[string]int{"Unspecified": 2}, Signals: 2},
+		count)
 
 	for kind, want := range map[enums.TimeoutType]Count{
 		enums.TIMEOUT_TYPE_SCHEDULE_TO_START: {Events: 1, ScheduleToStartTimeouts: 1},
-		enums.TIMEOUT_TYPE_START_TO_CLOSE:    {Events: 1, FailedTasks: 1},
+		enums.TIMEOUT_TYPE_START_TO_CLOSE:    {Events: 1, FailedTasks: 1, Failures: map[string]int{"StartToClose": 1}},
 	} {
 		var one Count
 		one.Add(&history.HistoryEvent{EventType: enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,

@@ -64,8 +64,11 @@ func costs(property string, rest, load step) finding {
 func workedOnce(what string, rest, load step) []finding {
 	out := []finding{atMost("DELETEs for each VM: "+what, deletes(rest)+moreDeletes, deletes(load))}
 	if h := load.Histories; h != nil && h.Machines > 0 {
-		out = append(out, atMost("failed workflow tasks for each VM: "+what, mostFailedTasks,
-			h.each(h.FailedTasks)))
+		failed := atMost("failed workflow tasks for each VM: "+what, mostFailedTasks, h.each(h.FailedTasks))
+		for _, cause := range slices.Sorted(maps.Keys(h.Failures)) {
+			failed.Measured += fmt.Sprintf(" %s %d", cause, h.Failures[cause])
+		}
+		out = append(out, failed)
 	}
 	return out
 }

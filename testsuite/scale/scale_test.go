@@ -342,12 +342,13 @@ func TestFindsRepeatedWork(t *testing.T) {
 	of := func(pods, failed int) step {
 		return step{Took: make([]time.Duration, 20), Calls: calls{By: map[string]int{"delete pods": pods,
 			"deletecollection secrets": 20, "get pods": 100}}, Histories: &sampled{Machines: 20,
-			Count: histories.Count{FailedTasks: failed}}}
+			Count: histories.Count{FailedTasks: failed, Failures: map[string]int{"UnhandledCommand": failed}}}}
 	}
 	var out bytes.Buffer
 	require.True(t, printFindings(&out, workedOnce("", of(20, 0), of(22, 6))), out.String())
 	require.False(t, printFindings(&out, workedOnce("", of(20, 0), of(23, 0))))
 	require.False(t, printFindings(&out, workedOnce("", of(20, 0), of(20, 7))))
+	require.Contains(t, out.String(), "0.35 UnhandledCommand 7")
 }
 
 // TestReport writes the file that the test of the plots reads.

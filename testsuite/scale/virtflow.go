@@ -53,7 +53,7 @@ func (v virtflow) serve(_, _ context.Context, node string) error {
 func (virtflow) hasEnded(*corev1.Pod, func()) bool { return true }
 
 // mostSampled is the number of machines whose histories are read: thousands would take longer than the step.
-const mostSampled = 20
+const mostSampled = 100
 
 // visibleWithin is the limit until visibility lists the workflows of all of these.
 const visibleWithin = 30 * time.Second
