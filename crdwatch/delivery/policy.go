@@ -80,6 +80,9 @@ type Policy struct {
 const (
 	ownStepDebounce = 2 * time.Second
 	endDebounce     = time.Second
+	// finalizedDebounce is for a pod that has ended and whose finalizer its workflow has removed. Nothing waits for it.
+	// It is longer than the rest of that workflow's last task takes under load.
+	finalizedDebounce = 4 * time.Second
 	// cascadeDebounce is for an instance whose VM is deleted too: the VM waits for the instance to be gone.
 	cascadeDebounce = 5 * time.Second
 	// createdDebounce is for a new instance, which its VM has requested; the VM's status is Starting already. Most
@@ -113,7 +116,7 @@ var policies = map[Kind]map[Cause]Policy{
 	KindPod: {
 		OwnStep:   {Debounce: ownStepDebounce},
 		Ending:    {Debounce: endDebounce},
-		Finalized: {Debounce: endDebounce},
+		Finalized: {Debounce: finalizedDebounce},
 	},
 	KindReplicas: {
 		Changed:  {Debounce: replicasDebounce},

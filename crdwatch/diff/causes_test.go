@@ -16,6 +16,7 @@ import (
 func TestDebouncesEndOfPod(t *testing.T) {
 	ownStep := delivery.PolicyOf(delivery.KindPod, delivery.OwnStep).Debounce
 	ending := delivery.PolicyOf(delivery.KindPod, delivery.Ending).Debounce
+	finalized := delivery.PolicyOf(delivery.KindPod, delivery.Finalized).Debounce
 	debounces := func(d *Differ, workflow string) []time.Duration {
 		var out []time.Duration
 		for _, x := range outbox(d).pending[workflow] {
@@ -58,7 +59,7 @@ func TestDebouncesEndOfPod(t *testing.T) {
 		require.Equal(t, only(0), says(func() { pod.DeletionGracePeriodSeconds = &none }), "it is deleted for good")
 		require.Equal(t, only(ownStep), says(func() { pod.Finalizers = nil }), "its finalizer is removed")
 		d.sendPodGone(pod, change)
-		require.Equal(t, []time.Duration{ending}, debounces(d, "vmi/a/web"), "it is gone")
+		require.Equal(t, []time.Duration{finalized}, debounces(d, "vmi/a/web"), "it is gone")
 		d.sendPodGone(pod, change)
 		require.Equal(t, []time.Duration{0}, debounces(d, "vmi/a/web"), "it is gone, and was not known")
 		d.entities.vmi.sendGone(vmi, change)
