@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
+	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
@@ -27,6 +28,24 @@ func (w *World) breakf(format string, args ...any) {
 	w.tracef("BROKEN: %s", text)
 	if len(w.Broken) < 20 && !slices.Contains(w.Broken, text) {
 		w.Broken = append(w.Broken, text)
+	}
+}
+
+// maxLaunchers is how many launcher pods an instance's name may get within an hour: those of starts after ends, and
+// those of a drain's migrations (docs/lifecycle.md, "Bounded launcher pods"). Stories request few beside them.
+const maxLaunchers = 22 + 16
+
+// launcherCreated is called when a launcher pod is created.
+func (w *World) launcherCreated(pod *corev1.Pod) {
+	owner := observe.Owner(pod)
+	if owner == nil {
+		return
+	}
+	key, now := pod.Namespace+"/"+owner.Name, w.Now()
+	w.created[key] = slices.DeleteFunc(append(w.created[key], now),
+		func(at time.Time) bool { return now.Sub(at) >= time.Hour })
+	if n := len(w.created[key]); n > maxLaunchers {
+		w.breakf("%s has got %d launcher pods within an hour", key, n)
 	}
 }
 

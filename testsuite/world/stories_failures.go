@@ -80,6 +80,13 @@ func Failures() []Scenario {
 				w.waitForReason("no such machine type")
 				w.Guests = nil
 			}, Want: wantRunning(vm)},
+		{Name: "guest-ends-at-once", Options: Options{Guests: map[string]Guest{key: {PanicsAfter: time.Second}}},
+			Story: func(w *World) {
+				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
+				w.waitForCondition(kubevirt.VirtualMachineStatusCrashLoopBackOff, "", "", "")
+				w.Sleep(90 * time.Minute) // launcherCreated counts
+				w.Guests = nil
+			}, Want: wantRunning(vm)},
 	}, outages()...)
 }
 

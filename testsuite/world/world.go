@@ -72,7 +72,8 @@ type World struct {
 	Broken []string // invariants that did not hold
 	// Started counts domains that booted, by "namespace/name", and Moved those that resumed at a migration's target.
 	Started, Moved map[string]int
-	orphans        map[string]bool // objects that a user has orphaned, by name as in kube.Server.Names
+	created        map[string][]time.Time // when launcher pods of the last hour were created, by "namespace/name"
+	orphans        map[string]bool        // objects that a user has orphaned, by name as in kube.Server.Names
 	// Pressed counts resets and reboots, and Frozen freezes of the guest, by "namespace/name".
 	Pressed, Frozen map[string]int
 
@@ -125,6 +126,7 @@ func New(o Options) (*World, error) {
 	w := &World{
 		Options: o, fault: o.Fault, Started: map[string]int{}, Moved: map[string]int{}, Pressed: map[string]int{},
 		Frozen:   map[string]int{},
+		created:  map[string][]time.Time{},
 		orphans:  map[string]bool{},
 		accepted: map[*Order]bool{}, effects: map[string]effects{},
 		sizes: map[string]string{}, hosts: map[string]*host{},
@@ -253,6 +255,9 @@ func (w *World) changed(c kube.Change) {
 		p, ok := c.New.(*corev1.Pod)
 		if !ok || p.Namespace == systemNamespace {
 			return
+		}
+		if c.Type == kube.Added {
+			w.launcherCreated(p)
 		}
 		if p.DeletionTimestamp != nil {
 			w.after(podGCEvery, w.podGC)

@@ -84,8 +84,12 @@ func (e *instance) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\nIts instance reports %s: %s.", c.Reason, strings.TrimRight(c.Message, ". "))
 	}
 	if s.StartFailure != nil && s.StartFailure.RetryAfter != nil {
-		fmt.Fprintf(&b, "\n\n%d instances in a row ended without running. Next try not before %s.",
-			s.StartFailure.ConsecutiveFailCount, s.StartFailure.RetryAfter.UTC().Format(time.RFC3339))
+		why := "in a row ended without running"
+		if s.VMI != nil && s.VMI.EverRan {
+			why = "have ended within an hour"
+		}
+		fmt.Fprintf(&b, "\n\n%d instances %s. Next try not before %s.",
+			s.StartFailure.ConsecutiveFailCount, why, s.StartFailure.RetryAfter.UTC().Format(time.RFC3339))
 	}
 	if s.Failure != nil {
 		// An existing instance is not made again.

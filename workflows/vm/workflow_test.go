@@ -124,6 +124,53 @@ func TestAlwaysStartsAgainAfterPowerOff(t *testing.T) {
 	w.run(t)
 }
 
+// TestBoundsInstances: a guest that powers off as soon as it runs gets ten instances at once, and then one each five
+// minutes.
+func TestBoundsInstances(t *testing.T) {
+	w := newWorld(t)
+	w.at(0, func() { w.CreateVM("Always") })
+	var made []time.Time
+	last := ""
+	for i := range 780 {
+		after := time.Duration(i) * time.Second
+		if i > 60 {
+			after += time.Duration(i-60) * 9 * time.Second
+		}
+		w.at(after+500*time.Millisecond, func() {
+			switch {
+			case w.VMI() == nil:
+			case w.VMI().DeletionTimestamp != nil:
+				w.RemoveVMI()
+			case w.VMI().Phase == "Running":
+				w.SetPhase("Succeeded")
+			case w.VMI().Phase == "Pending" && w.VMI().UID != last:
+				last = w.VMI().UID
+				made = append(made, w.env.Now())
+				w.SetPhase("Running")
+			}
+		})
+	}
+	w.at(100*time.Second, func() {
+		w.status(t, "CrashLoopBackOff")
+		require.Equal(t, 10, w.VMStatus.StartFailure.ConsecutiveFailCount)
+	})
+	w.deleteVM(3 * time.Hour)
+	w.run(t)
+	within := func(from time.Time) (n int) {
+		for _, at := range made {
+			if d := at.Sub(from); d >= 0 && d < time.Hour {
+				n++
+			}
+		}
+		return n
+	}
+	require.Less(t, made[9].Sub(made[0]), time.Minute)
+	for _, from := range made {
+		require.LessOrEqual(t, within(from), 22)
+	}
+	require.Greater(t, within(made[0]), 18)
+}
+
 func TestBackOffGrowsWhileInstancesNeverRun(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
