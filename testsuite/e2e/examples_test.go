@@ -24,12 +24,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/suite"
 )
 
 const (
 	// examplesOf is the module with the examples, and examplesSum its sum in Go's checksum database.
-	examplesOf  = "kubevirt.io/kubevirt@v1.9.0"
+	examplesOf  = "kubevirt.io/kubevirt@" + contract.KubeVirtVersion
 	examplesSum = "h1:eauQfI39dRALNciMIQtR7UsbTUjUft5V6IBO57Icl/k="
 	// examplesPage has their table. It is written if examplesEnv is set, else compared.
 	examplesPage = "../../docs/examples.md"

@@ -247,7 +247,7 @@ func (v *virtctl) unsupported() {
 		"objectgraph ctl": "ObjectGraph feature gate not enabled",
 		"addvolume ctl --volume-name=disk --persist": "Volumes cannot be plugged into or out of a running " +
 			"virtual machine yet.",
-		"removevolume ctl --volume-name=disk":   "not found",
+		"removevolume ctl --volume-name=disk":   "Unable to remove volume [disk] because it does not exist",
 		"memory-dump get ctl --claim-name=disk": "",
 		"memory-dump remove ctl":                "no association found",
 		"migrate-cancel ctl":                    "",

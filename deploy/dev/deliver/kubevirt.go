@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/deploy/dev/parts"
 )
 
@@ -81,7 +82,7 @@ func (d Delivery) refuseBeside(ctx context.Context, namespace, whose, then strin
 
 // operatorOfKubeVirt is the manifest of KubeVirt's operator.
 func operatorOfKubeVirt(ctx context.Context, programs string, images []Image) (string, error) {
-	args := []string{"-namespace", kubeVirtNamespace, "-version", parts.KubeVirtVersion}
+	args := []string{"-namespace", kubeVirtNamespace, "-version", contract.KubeVirtVersion}
 	for _, i := range images {
 		args = append(args, "-"+i.Name+"-image", i.Reference())
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,7 +70,7 @@ func (b Builder) fetch(ctx context.Context, p Part) {
 	if p.Dir == "" {
 		return // the module of an installed command is fetched by its build
 	}
-	args := []string{"list", "-deps"}
+	args := []string{"list", "-deps", "-test=" + strconv.FormatBool(p.Test)}
 	if p.Tags != "" {
 		args = append(args, "-tags", p.Tags)
 	}
@@ -183,9 +184,7 @@ func (b Builder) runWithProgress(cmd *exec.Cmd, p Part, log string) error {
 			}
 			return nil
 		case <-tick.C:
-			n, last := progress.seen()
-			fmt.Fprintf(b.Out, "  %s: %s, %d packages compiled, now at %s\n", p.Name,
-				time.Since(start).Round(time.Second), n, last)
+			fmt.Fprintf(b.Out, "  %s: %s%s\n", p.Name, time.Since(start).Round(time.Second), progress)
 		}
 	}
 }
@@ -208,10 +207,14 @@ func (c *lineCounter) Write(data []byte) (int, error) {
 	return c.to.Write(data)
 }
 
-func (c *lineCounter) seen() (int, string) {
+// String returns how far a build is that prints a line for each package; "": it prints none.
+func (c *lineCounter) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.n, c.last
+	if c.n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d packages compiled, now at %s", c.n, c.last)
 }
 
 // tail is the last lines of a file, indented.

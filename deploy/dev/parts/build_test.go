@@ -38,6 +38,18 @@ func TestConcurrentEnsureBuildsOnce(t *testing.T) {
 	require.Equal(t, 1, bytes.Count([]byte(out.String()), []byte("Built hello")), out.String())
 }
 
+func TestEnsureBuildsTestProgram(t *testing.T) {
+	repo := module(t, map[string]string{"go.mod": "module example.org/hello\n\ngo 1.26.0\n",
+		"sub/hello_test.go": "package hello\n\nimport \"testing\"\n\nfunc TestHello(t *testing.T) { println(\"good\") }\n"})
+	builder := Builder{Repo: repo, Cache: t.TempDir(), Out: &safeBuffer{}}
+	part := Part{Name: "hello", Dir: "nested", Packages: []string{"./sub"}, Test: true}
+	folder, err := builder.Ensure(t.Context(), part)
+	require.NoError(t, err)
+	printed, err := exec.CommandContext(t.Context(), filepath.Join(folder, "sub.test")).CombinedOutput()
+	require.NoError(t, err, "%s", printed)
+	require.Contains(t, string(printed), "good\n")
+}
+
 func TestEnsureNamesFailedBuildsLog(t *testing.T) {
 	repo := module(t, map[string]string{"go.mod": "module example.org/broken\n\ngo 1.26.0\n",
 		"main.go": "package main\n\nfunc main() { nothing() }\n"})

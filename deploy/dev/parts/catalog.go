@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Versions of what is built; those of nested modules stand in their go.mod.
@@ -16,9 +18,6 @@ const (
 
 	// CDIVersion is the one whose source is whole on the module proxy; see also deploy/dev/parts/cdi.
 	CDIVersion = "v1.65.0"
-
-	// KubeVirtVersion is the last whose source is whole on the module proxy.
-	KubeVirtVersion = "v1.7.0"
 
 	protocGenGoModule     = "google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11"
 	protocGenGoGRPCModule = "google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.0"
@@ -56,6 +55,8 @@ type Part struct {
 	LDFlags string
 	// Cgo permits the compilation of C code.
 	Cgo bool
+	// Test builds the packages' tests instead of commands: programs NAME.test.
+	Test bool
 }
 
 // Kubernetes is every Kubernetes program, etcd, CoreDNS and pause.
@@ -124,23 +125,60 @@ func CDI() Part {
 	return part
 }
 
+// kubeVirtModule is KubeVirt's own module, and kubeVirtDir the module that pins its dependencies.
+const (
+	kubeVirtModule = "kubevirt.io/kubevirt"
+	kubeVirtDir    = "deploy/dev/parts/kubevirt"
+)
+
 // KubeVirt is KubeVirt's own operator, virt-api and virt-controller, and a program that writes what is applied.
 func KubeVirt() Part {
-	const module = "kubevirt.io/kubevirt"
 	return Part{
-		Name: "kubevirt", Dir: "deploy/dev/parts/kubevirt",
-		What:    "KubeVirt's controllers " + KubeVirtVersion + " from source: some 1,200 packages",
+		Name: "kubevirt", Dir: kubeVirtDir,
+		What:    "KubeVirt's controllers " + contract.KubeVirtVersion + " from source: some 1,300 packages",
 		Cold:    4 * time.Minute,
 		LDFlags: kubeVirtVersionFlags(),
-		Packages: []string{"./manifest", module + "/cmd/virt-operator", module + "/cmd/virt-api",
-			module + "/cmd/virt-controller"},
+		Packages: []string{"./manifest", kubeVirtModule + "/cmd/virt-operator", kubeVirtModule + "/cmd/virt-api",
+			kubeVirtModule + "/cmd/virt-controller"},
+	}
+}
+
+// Virtctl is KubeVirt's command line.
+func Virtctl() Part {
+	return Part{
+		Name: "virtctl", Dir: kubeVirtDir,
+		What:     "KubeVirt's virtctl " + contract.KubeVirtVersion + " from source: some 1,000 packages",
+		Cold:     3 * time.Minute,
+		Packages: []string{kubeVirtModule + "/cmd/virtctl"},
+		LDFlags:  kubeVirtVersionFlags(),
+	}
+}
+
+// KubeVirtTests is the program of KubeVirt's functional tests, which Ginkgo runs.
+func KubeVirtTests() Part {
+	return Part{
+		Name: "kubevirt-tests", Dir: kubeVirtDir,
+		What: "KubeVirt's functional tests " + contract.KubeVirtVersion + " from source: some 1,550 packages",
+		Cold: 4 * time.Minute, Test: true,
+		Packages: []string{kubeVirtModule + "/tests"},
+		LDFlags:  kubeVirtVersionFlags(),
+	}
+}
+
+// Ginkgo runs the specs of a test program in several processes. It has the version that KubeVirt's tests have.
+func Ginkgo() Part {
+	return Part{
+		Name: "ginkgo", Dir: kubeVirtDir,
+		What:     "Ginkgo's command line from source",
+		Cold:     20 * time.Second,
+		Packages: []string{"github.com/onsi/ginkgo/v2/ginkgo"},
 	}
 }
 
 // kubeVirtVersionFlags set the version of KubeVirt's programs.
 func kubeVirtVersionFlags() string {
 	const version = "kubevirt.io/client-go/version"
-	return "-X " + version + ".gitVersion=" + KubeVirtVersion + " -X " + version + ".gitTreeState=clean"
+	return "-X " + version + ".gitVersion=" + contract.KubeVirtVersion + " -X " + version + ".gitTreeState=clean"
 }
 
 // Temporal is Temporal's server with its web interface.
@@ -173,17 +211,6 @@ func TemporalCLI() Part {
 		What:     "the temporal command from source (it has a server within)",
 		Cold:     4 * time.Minute,
 		Packages: []string{"github.com/temporalio/cli/cmd/temporal"},
-	}
-}
-
-// Virtctl is KubeVirt's command line, as KubeVirt has it.
-func Virtctl() Part {
-	return Part{
-		Name: "virtctl", Dir: "deploy/dev/parts/virtctl",
-		What:     "KubeVirt's virtctl " + KubeVirtVersion + " from source",
-		Cold:     3 * time.Minute,
-		Packages: []string{"kubevirt.io/kubevirt/cmd/virtctl"},
-		LDFlags:  kubeVirtVersionFlags(),
 	}
 }
 
@@ -230,8 +257,9 @@ func ProtocGenGoGRPC() Part {
 
 // All is every part.
 func All() []Part {
-	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), CDI(), KubeVirt(), Temporal(), Tctl(), TemporalCLI(),
-		Virtctl(), GolangciLint(), Workflowcheck(), Govulncheck(), ProtocGenGo(), ProtocGenGoGRPC()}
+	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), CDI(), KubeVirt(), Virtctl(), KubeVirtTests(),
+		Ginkgo(), Temporal(), Tctl(), TemporalCLI(), GolangciLint(), Workflowcheck(), Govulncheck(), ProtocGenGo(),
+		ProtocGenGoGRPC()}
 }
 
 // Named finds a part.

@@ -58,11 +58,14 @@ func hashModule(h io.Writer, dir string) error {
 
 // arguments returns the arguments of the go command that builds the part into the folder out.
 func (p Part) arguments(out string) []string {
-	args := []string{"build", "-o", out + "/" + p.Output}
-	if p.Dir == "" {
-		args = []string{"install"}
+	args := []string{"build", "-o", out + "/" + p.Output, "-v"}
+	switch {
+	case p.Dir == "":
+		args = []string{"install", "-v"}
+	case p.Test:
+		args = []string{"test", "-c", "-o", out + "/"} // whose -v is not the build's
 	}
-	args = append(args, "-v", "-trimpath", "-buildvcs=false", "-ldflags", strings.TrimSpace("-s -w "+p.LDFlags))
+	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags", strings.TrimSpace("-s -w "+p.LDFlags))
 	if p.Tags != "" {
 		args = append(args, "-tags", p.Tags)
 	}

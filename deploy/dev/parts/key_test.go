@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/contract"
 )
 
 // module makes a checkout with one nested module.
@@ -59,6 +61,7 @@ func TestKeyFollowsContent(t *testing.T) {
 		"packages": {Name: "x", Dir: "nested", Packages: []string{"./sub"}},
 		"output":   {Name: "x", Dir: "nested", Packages: []string{"."}, Output: "y"},
 		"cgo":      {Name: "x", Dir: "nested", Packages: []string{"."}, Cgo: true},
+		"test":     {Name: "x", Dir: "nested", Packages: []string{"."}, Test: true},
 	} {
 		require.NotEqual(t, first, key(same, other), name)
 	}
@@ -67,6 +70,16 @@ func TestKeyFollowsContent(t *testing.T) {
 func TestKeyNeedsModule(t *testing.T) {
 	_, err := Part{Name: "x", Dir: "absent", Packages: []string{"."}}.Key(t.TempDir())
 	require.ErrorContains(t, err, "x")
+}
+
+// TestKubeVirtIsOfItsVersion compares the module of KubeVirt's programs with the version whose API virtflow has.
+func TestKubeVirtIsOfItsVersion(t *testing.T) {
+	module, err := os.ReadFile(filepath.Join("kubevirt", "go.mod"))
+	require.NoError(t, err)
+	for _, line := range []string{"kubevirt.io/kubevirt ", "kubevirt.io/api => kubevirt.io/api ",
+		"kubevirt.io/client-go => kubevirt.io/client-go "} {
+		require.Contains(t, string(module), "\t"+line+contract.KubeVirtVersion+"\n")
+	}
 }
 
 func TestCatalog(t *testing.T) {

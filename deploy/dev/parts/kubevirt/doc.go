@@ -1,2 +1,3 @@
-// Package kubevirt pins the versions of which KubeVirt's own operator, virt-api and virt-controller are built.
+// Package kubevirt pins the versions of which KubeVirt's own operator, virt-api, virt-controller, virtctl and functional
+// tests are built.
 package kubevirt

@@ -56,8 +56,8 @@ func (o options) deployment() *appsv1.Deployment {
 		verbosity = "2" // as in KubeVirt's releases
 	)
 	deployment := components.NewOperatorDeployment(o.namespace, "", "", o.version, verbosity, o.version, "", o.api,
-		o.controller, unneeded, unneeded, unneeded, unneeded, unneeded, unneeded, unneeded, unneeded, o.operator,
-		corev1.PullIfNotPresent)
+		o.controller, unneeded, unneeded, unneeded, unneeded, unneeded, unneeded, unneeded, unneeded, unneeded, unneeded,
+		o.operator, corev1.PullIfNotPresent)
 	one := int32(1)
 	deployment.Spec.Replicas = &one
 	// The nodes of the local cluster have no role: the operator would wait for one of the control plane.
