@@ -21,6 +21,13 @@ func deliverVerbs() []*cobra.Command {
 				return deliver.Delivery{Cluster: c, Out: os.Stdout}.KubeVirt(ctx)
 			}),
 		},
+		{
+			Use: "conformance", Short: "Give every node the images that KubeVirt's functional tests use",
+			Args: cobra.NoArgs,
+			RunE: with(func(ctx context.Context, c cluster.Cluster, _ []string) error {
+				return deliver.Delivery{Cluster: c, Out: os.Stdout}.Conformance(ctx)
+			}),
+		},
 		withOverlay("images", "Build the images and import them into every node",
 			func(ctx context.Context, d deliver.Delivery) error {
 				_, err := d.Images(ctx)
