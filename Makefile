@@ -142,6 +142,22 @@ bench-migration: up deploy tools ## Measure migrations beside libvirt alone, pla
 e2e: storage deploy tools ## The end-to-end tests on the local cluster, with real nodes and guests. Two hours.
 	@eval "$$($(DEV) env)"; go test -tags e2e -count 1 -timeout 4h -v $(E2E_FLAGS) ./testsuite/e2e/...
 
+FOCUS ?=
+# The cluster, and the programs of KubeVirt's tests.
+define conformance
+	@$(DEV) conformance
+	@tests=$$($(DEV) build kubevirt-tests); ginkgo=$$($(DEV) build ginkgo); eval "$$($(DEV) env)"; \
+	  go run -trimpath -buildvcs=false ./testsuite/conformance run --tests "$$tests/tests.test" --ginkgo "$$ginkgo/ginkgo"
+endef
+
+.PHONY: conformance
+conformance: storage multus deploy tools ## KubeVirt's own functional tests on the local cluster, recorded in docs/conformance.md (FOCUS='console\.go|sig-network': some of them). Hours; the first time 8 more minutes of building.
+	$(conformance) --focus '$(FOCUS)'
+
+.PHONY: conformance-turn
+conformance-turn: storage multus deploy tools ## Those of them that passed whose turn VIRTFLOW_TURN is: fail when one does not pass. 15 minutes; the first time 8 more of building.
+	$(conformance) --turn "$${VIRTFLOW_TURN:?a number that grows with each run}"
+
 # golangci-lint looks at one module at a time.
 LINT_MODULES ?= deploy/crds/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots testsuite/temporal \
   deploy/dev/parts/temporal/sqlite
@@ -178,10 +194,11 @@ define protoc
 endef
 
 .PHONY: generate
-generate: ## Write the generated files: the CRDs, the launcher's service, the page of state tables, the operator's alerts. 30 s.
+generate: ## Write the generated files: the CRDs, the launcher's service, the pages of state tables and of conformance, the operator's alerts. 30 s.
 	@cd deploy/crds/gen && go run . generate
 	@go run -trimpath -buildvcs=false ./testsuite/tables/write
 	@go run -trimpath -buildvcs=false ./deploy/monitoring/write
+	@go run -trimpath -buildvcs=false ./testsuite/conformance page
 	$(call protoc,.)
 
 .PHONY: verify
