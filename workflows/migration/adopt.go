@@ -165,8 +165,7 @@ func (s *State) adoptVMIStatus(state *contract.MigrationState) {
 	case s.Phase == PhaseSucceeded, state != nil && state.Completed && !state.Failed:
 		s.Result = ResultMoved
 	case s.Phase == PhaseFailed, state != nil && state.Failed:
-		s.Result, s.Reason = ResultStayed, wordFailed
-		if state != nil && state.FailureReason != "" {
+		if s.Result = ResultStayed; state != nil {
 			s.Reason = state.FailureReason
 		}
 	case s.Target.Pod != nil && (s.Target.Pod.ComputeRunning || s.Target.hasEnded()),

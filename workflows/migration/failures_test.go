@@ -134,7 +134,9 @@ func TestMigrationFails(t *testing.T) {
 		"target not ready": {func(r *rig) {
 			r.fail = unsuitable(contract.ActivityPrepareTarget)
 		}, wordNotReady + "no such disk"},
-		"source refuses": {func(r *rig) { r.fail = unsuitable(contract.ActivityMigrateDomain) }, wordFailed},
+		"source refuses": {func(r *rig) {
+			r.fail = unsuitable(contract.ActivityMigrateDomain)
+		}, wordFailed + ": no such disk"},
 		"no answer to the hand-off": {func(r *rig) {
 			r.answer = func(c contract.MigrationClaim) *contract.ClaimObservation {
 				if c.Stage == contract.StageHandOff {
@@ -145,7 +147,7 @@ func TestMigrationFails(t *testing.T) {
 		}, wordNoAnswer},
 		"guest stays": {func(r *rig) {
 			r.outcome = contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "stream cut"}
-		}, wordFailed},
+		}, wordFailed + ": stream cut"},
 		"guest ends": {func(r *rig) {
 			r.outcome = contract.MigrationOutcome{Result: contract.ResultGuestEnded, Reason: "it powered off"}
 		}, wordEnded},
@@ -174,13 +176,15 @@ func (r *rig) unschedulable() {
 	})
 }
 
-// TestKeepsLibvirtsReason: the instance's status has libvirt's error, also when the event does not.
+// TestKeepsLibvirtsReason: status and events of migration and instance have libvirt's error.
 func TestKeepsLibvirtsReason(t *testing.T) {
 	r := newRig(t)
 	r.outcome = contract.MigrationOutcome{Result: contract.ResultStayed, Reason: "stream cut"}
 	r.run()
 	last := r.claims[len(r.claims)-1]
 	require.Equal(t, "stream cut", last.State.FailureReason)
+	require.Equal(t, "stream cut", r.status.State.FailureReason)
+	r.checkStayed("source node reported migration failed: stream cut")
 	require.Contains(t, fmt.Sprint(last.Events), "VirtualMachineInstance migration uid m failed. reason:stream cut")
 	require.Equal(t, 1, r.count(contract.ActivityWithdrawTarget))
 }

@@ -1,6 +1,7 @@
 package migration
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/virtflow/virtflow/contract"
@@ -71,8 +72,11 @@ func (s *State) recordInspection(now time.Time, source, target *contract.Migrati
 		s.Inspection.Count = 1
 	}
 	reason := ""
+	if s.Outcome != nil { // why its outcome was unknown
+		reason = s.Outcome.Reason
+	}
 	if source != nil && source.Outcome != nil {
-		reason = source.Outcome.Reason
+		reason = cmp.Or(source.Outcome.Reason, reason)
 		if s.Outcome == nil || s.Outcome.Result == contract.ResultLost {
 			s.Outcome = source.Outcome
 		}

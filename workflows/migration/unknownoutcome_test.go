@@ -32,7 +32,8 @@ func leftTruth() *contract.MigrationTruth {
 func TestLostSessionGuestStayed(t *testing.T) {
 	r := lostRig(t)
 	r.run()
-	r.checkStayed(wordFailed)
+	r.checkStayed(wordFailed + ": no session")
+	require.Equal(t, "no session", r.status.State.FailureReason)
 	require.Equal(t, 2, r.count(contract.ActivityInspectMigration))
 	require.Empty(t, r.finished)
 }
@@ -97,7 +98,7 @@ func TestLostSessionIsAborted(t *testing.T) {
 		return nil
 	}
 	r.run()
-	r.checkStayed(wordFailed)
+	r.checkStayed(wordFailed + ": no session")
 	require.Equal(t, 1, r.count(contract.ActivityAbortMigration))
 	require.Len(t, r.moves, 1)
 }
@@ -223,7 +224,7 @@ func TestTargetOnLostNode(t *testing.T) {
 	r.ends = time.Hour // until the node is fenced
 	r.at(time.Minute, func() { require.Equal(t, contract.MigrationFailed, r.status.Phase) })
 	r.run()
-	r.checkStayed(wordFailed)
+	r.checkStayed(wordFailed + ": streams cut")
 }
 
 // TestKeepsTargetWhileSessionMayPrepareIt: neither the source nor the target answers, so both ends are inspected again

@@ -98,12 +98,16 @@ func (s *State) events() []contract.Event {
 	return s.Announced.Missing(events...)
 }
 
-// failure returns why it has failed.
+// failure returns why it has failed, for the migration's event: KubeVirt's words, and the source's reason after them.
 func (s *State) failure() string {
-	if s.Cause != "" {
+	switch {
+	case s.Cause != "":
 		return s.Cause
+	case s.Reason != "":
+		return wordFailed + ": " + s.Reason
+	default:
+		return wordFailed
 	}
-	return wordFailed
 }
 
 // instanceEvents returns the instance's events that go with the requested stage.

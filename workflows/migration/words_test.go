@@ -70,7 +70,7 @@ instance: Warning Migrated: VirtualMachineInstance migration uid m failed. reaso
 migration: Normal SuccessfulHandOver: Migration target pod is ready for preparation by virt-handler.
 migration: Normal SuccessfulMigration: Source node reported migration succeeded
 migration: Normal SuccessfulHandOver: Migration target pod is ready for preparation by virt-handler.
-migration: Warning FailedMigration: source node reported migration failed
+migration: Warning FailedMigration: source node reported migration failed: stream cut
 migration: Normal SuccessfulHandOver: Migration target pod is ready for preparation by virt-handler.
 migration: Normal SuccessfulAbortMigration: Migration is ready to be canceled by virt-handler.
 migration: Warning FailedMigration: Migration failed due to being canceled
