@@ -279,9 +279,18 @@ type PatchVMIInput struct {
 	Finalizers  *[]string `json:"finalizers,omitempty"`
 	// Evacuated is set when the guest has left the node that it was asked to leave: the request is removed.
 	Evacuated bool `json:"evacuated,omitempty"`
+	// Eviction is the pod that is marked by the same decision; nil: its mark stays as it is.
+	Eviction *EvictionMark `json:"eviction,omitempty"`
 	// Known are pods that are taken for gone although their end was not observed. Finalizers wait for them, too.
 	Known  []Object `json:"known,omitempty"`
 	Events []Event  `json:"events,omitempty"`
+}
+
+// EvictionMark is a guest's pod whose AnnotationEvictionInProgress is to follow the VMI. Node is the pod's: the pod has
+// the annotation while the guest is asked to leave that node.
+type EvictionMark struct {
+	Pod  Object `json:"pod"`
+	Node string `json:"node"`
 }
 
 // PatchVMIResult is the outcome of the patch. Refused is why the finalizers stay, and nothing was written ("": it was):

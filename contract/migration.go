@@ -29,6 +29,9 @@ const (
 	LabelMigrationTarget = "kubevirt.io/migrationTargetNodeName"
 	// AnnotationMigrationName on a launcher pod is the name of the VirtualMachineInstanceMigration of LabelMigration.
 	AnnotationMigrationName = "kubevirt.io/migrationJobName"
+	// AnnotationEvictionInProgress on a launcher pod names who evicts its guest, for the descheduler: EvictedBy.
+	AnnotationEvictionInProgress = "descheduler.alpha.kubernetes.io/eviction-in-progress"
+	EvictedBy                    = "kubevirt"
 	// AnnotationEvacuation on a VirtualMachineInstanceMigration names the node that it evacuates.
 	AnnotationEvacuation = "kubevirt.io/evacuationMigration"
 	// AnnotationWorkloadUpdate on a VirtualMachineInstanceMigration marks one that is to bring a newer launcher.

@@ -151,3 +151,43 @@ func TestAMigrationsPodIsNotTakenForTheFirst(t *testing.T) {
 	_, err = w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: vmi})
 	require.Equal(t, contract.ErrorConflict, errorType(err))
 }
+
+// TestMarksEvictedPod: what the instance says at that moment decides about the mark, also after a conflict.
+func TestMarksEvictedPod(t *testing.T) {
+	w := newWorld(t)
+	vmi, pod, _ := w.running(t)
+	patch := func(version string) {
+		out, err := w.PatchVMI(t.Context(), contract.PatchVMIInput{VMI: vmi, ResourceVersion: version,
+			Status: &contract.VMIStatus{Phase: "Running"}, Eviction: &contract.EvictionMark{Pod: pod, Node: "node1"}})
+		require.NoError(t, err)
+		require.Equal(t, version != "", out.Conflict)
+	}
+	marked := func() string {
+		now, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), pod.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		return now.Annotations[contract.AnnotationEvictionInProgress]
+	}
+	request := func(node string) {
+		_, err := fakekube.Edit(w.fake, w.ns, vmi.Name, "", func(v *kubevirt.VirtualMachineInstance) {
+			v.Status.EvacuationNodeName = node
+		})
+		require.NoError(t, err)
+	}
+	request("node1")
+	w.fake.Calls()
+	patch("")
+	w.calls(t, "PATCH virtualmachineinstances", "PATCH pods")
+	require.Equal(t, "kubevirt", marked())
+	patch("1")
+	require.Equal(t, "kubevirt", marked())
+	request("")
+	patch("1")
+	require.Empty(t, marked())
+	request("node2")
+	patch("")
+	require.Empty(t, marked(), "the guest is to leave another node")
+	pod.UID = "earlier"
+	request("node1")
+	patch("")
+	require.Empty(t, marked(), "it is another pod of that name")
+}

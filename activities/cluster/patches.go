@@ -135,7 +135,8 @@ func vmObjectPatch(in contract.PatchVMInput) ([]byte, error) {
 }
 
 // PatchVMI writes what has changed of an instance in one request: its status lies on the main resource. Its finalizers
-// stay while any of its pods has not ended. Idempotent: as PatchVM.
+// stay while any of its pods has not ended. A second request marks a pod whose guest is being evicted, by what the
+// instance says then. Idempotent: as PatchVM.
 func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (contract.PatchVMIResult, error) {
 	if in.Finalizers != nil {
 		if pod, err := a.findUnended(ctx, in.VMI, in.Known); err != nil || pod != nil {
@@ -185,7 +186,31 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 	if out.Patched, err = patched("VirtualMachineInstance", in.VMI, current, err, read, observe.VMI); written {
 		out.Migratable = a.checkMigratable(ctx, current)
 	}
+	if err == nil && in.Eviction != nil && out.Current != nil {
+		err = a.markEviction(ctx, *in.Eviction, out.Current.EvacuationNode == in.Eviction.Node)
+	}
 	return out, err
+}
+
+// markEviction writes the annotation by which the descheduler knows whether a pod's guest is being evicted. Idempotent:
+// it is one annotation. A pod that is gone needs none.
+func (a *Activities) markEviction(ctx context.Context, mark contract.EvictionMark, evicted bool) error {
+	var value any
+	if evicted {
+		value = contract.EvictedBy
+	}
+	metadata := locked(mark.Pod.UID, "")
+	metadata["annotations"] = merge{contract.AnnotationEvictionInProgress: value}
+	body, err := merge{"metadata": metadata}.encode()
+	if err != nil {
+		return err
+	}
+	_, err = a.Kubernetes.CoreV1().Pods(mark.Pod.Namespace).
+		Patch(ctx, mark.Pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	if err != nil && !isOtherObject(err) {
+		return failure("marking pod "+mark.Pod.Name+" as being evicted", err)
+	}
+	return nil
 }
 
 // outdatedLabel returns the value of the label for outdated launchers: "" sets it, nil removes it.

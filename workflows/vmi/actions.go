@@ -312,6 +312,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 	if finalizers != nil {
 		in.Known = s.knownPods(s.Object.Namespace)
 	}
+	in.Eviction = s.evictionMark(status)
 	if status.NodeName != "" && (s.Written == nil || s.OutcomeUnknown || s.Written.NodeName != status.NodeName) {
 		in.NodeLabel = &status.NodeName
 	}

@@ -15,6 +15,7 @@
 //	moves.go       the guest on its way from one pod to another
 //	arrival.go     the moments after a move, until pod and agent are ready
 //	progress.go    the progress of a guest's copy
+//	eviction.go    a guest that is asked to leave its node
 //	volumes.go     the PVCs of its volumes, which may not exist yet
 //	orphans.go     pods whose migration no longer exists
 //	lost.go        a node that does not answer, and the proof that its guests are off

@@ -1,8 +1,10 @@
 package vmi_test
 
 import (
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,6 +186,7 @@ func TestMigrationSucceeds(t *testing.T) {
 	source := ""
 	w.at(10*time.Second+500*time.Millisecond, func() {
 		source = w.Pod().UID
+		require.Equal(t, contract.EvictedBy, w.evictedBy(w.Pod().Name))
 		require.Equal(t, contract.ClaimGiven, m.last().State)
 		require.Equal(t, contract.StageClaim, m.last().Stage)
 		require.Equal(t, source, m.last().SourcePod.UID)
@@ -232,6 +235,7 @@ func TestMigrationSucceeds(t *testing.T) {
 		require.False(t, vmi.Status.MigrationState.Failed)
 		require.Empty(t, vmi.Status.EvacuationNodeName)
 		require.NotContains(t, vmi.Annotations, kubevirt.EvictionSourceAnnotation)
+		require.Empty(t, w.evictedBy(second))
 		require.Equal(t, "True", observe.Pod(w.second()).Unpaused, "who looks for the guest finds it there")
 		require.Equal(t, "pc-q35-7.2", vmi.Status.Machine.Type)
 		require.Len(t, vmi.Status.ActivePods, 2)
@@ -254,6 +258,46 @@ func TestMigrationSucceeds(t *testing.T) {
 		require.Greater(t, o.Sequence, sequence)
 		sequence = o.Sequence
 	}
+}
+
+// evictedBy returns who evicts the guest of a pod, by the pod's annotation.
+func (w *world) evictedBy(pod string) string {
+	return kube.Get[corev1.Pod](w.Kube, cluster.Namespace, pod).Annotations[contract.AnnotationEvictionInProgress]
+}
+
+// TestMarksPodOfEvictedGuest: the pod's annotation follows the request, also where its first write fails.
+func TestMarksPodOfEvictedGuest(t *testing.T) {
+	w := newWorld(t)
+	w.boot()
+	request := func(node string) func() {
+		return func() {
+			w.EditVMI(func(vmi *kubevirt.VirtualMachineInstance) { vmi.Status.EvacuationNodeName = node })
+		}
+	}
+	marked := func(by string) func() {
+		return func() { require.Equal(t, by, w.evictedBy(w.Pod().Name)) }
+	}
+	var fails atomic.Bool
+	w.Kube.Intercept(func(r kube.Request) *kube.Fault {
+		if r.Call() == "PATCH pods" && fails.CompareAndSwap(true, false) {
+			return &kube.Fault{Err: errors.New("cut")}
+		}
+		return nil
+	})
+	w.at(9*time.Second, marked(""))
+	w.at(10*time.Second, func() {
+		fails.Store(true)
+		request(cluster.NodeName)()
+	})
+	w.at(20*time.Second, marked(contract.EvictedBy))
+	w.at(21*time.Second, request(""))
+	w.at(22*time.Second, marked(""))
+	w.at(30*time.Second, func() {
+		require.False(t, fails.Load(), "a write has failed")
+		w.DeleteVMI()
+		w.EndPod(contract.ReasonShutdown, true, 0)
+	})
+	w.run(t)
 }
 
 // TestMigrationFails: the next migration may begin, and a repeated or late signal of the failed one changes nothing.

@@ -359,19 +359,6 @@ func TestDropsReservationSignalWithoutState(t *testing.T) {
 	require.Nil(t, s.migrationState())
 }
 
-// Condition EvictionRequested is true while the guest is on the node that it is to leave.
-func TestEvictionRequestedCondition(t *testing.T) {
-	s := movable()
-	s.VMI.EvacuationNode = "n"
-	s.refresh(noon)
-	require.True(t, conditions.HasStatus(s.Conditions, "EvictionRequested", "True"))
-	require.False(t, s.isEvacuated(s.status().NodeName))
-	s.VMI.EvacuationNode = "n0"
-	s.refresh(noon)
-	require.False(t, conditions.HasStatus(s.Conditions, "EvictionRequested", "True"))
-	require.True(t, s.isEvacuated(s.status().NodeName))
-}
-
 // An eviction strategy that the guest cannot follow is warned of once, by an event.
 func TestWarnsOnceOfUnmigratableEvictionStrategy(t *testing.T) {
 	s := movable()

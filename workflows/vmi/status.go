@@ -112,7 +112,7 @@ func (s *State) refreshConditions(now time.Time) {
 	if s.Phase == PhaseRunning || s.Phase == PhaseScheduled {
 		s.showMigratable(now)
 	}
-	set("EvictionRequested", s.evictionCondition())
+	set(conditionEviction, s.evictionCondition())
 	set(conditionDataVolumes, s.dataVolumesCondition(s.awaitedVolumes()))
 	s.Conditions = conditions.Show(s.Conditions, contract.ConditionMigrationProgress,
 		s.progressCondition(&s.Launchers, s.HasChange(contract.ChangeAfterFirst)), at)
@@ -152,13 +152,6 @@ func (s *State) podScheduledCondition() *contract.Condition {
 		return nil
 	}
 	return &c
-}
-
-// evictionCondition returns the condition of a guest that is to leave its node; nil: it is not.
-func (s *State) evictionCondition() *contract.Condition {
-	from := s.VMI.EvacuationNode
-	return conditionIf(from != "" && s.Phase == PhaseRunning && s.Pod != nil && s.Pod.NodeName == from,
-		contract.Condition{Reason: "EvictionRequested"})
 }
 
 // agentProblem returns the condition of a connected guest agent that lacks something; nil: it lacks nothing.
