@@ -5,8 +5,8 @@ package contract
 //
 //   - a migration gives its position back while no node has room for its target's pod, and shows why;
 //   - the migration queue shares positions among namespaces;
-//   - an instance reads why its pod does not start, shows why a migration's target has no node, and signals its
-//     launcher when the grace period is cut short;
+//   - an instance reads why its pod does not start, shows why a migration's target has no node, signals its launcher
+//     when the grace period is cut short, and shows how its guest ended before it is gone;
 //   - a VM removes the conditions of its last instance, reads nothing after a refused start, shows a failing start as
 //     stopped, writes its status while others' finalizers keep it, and follows its own generation once its instance
 //     ends;

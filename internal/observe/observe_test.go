@@ -293,6 +293,32 @@ func TestIgnoresInvalidOrdinals(t *testing.T) {
 	}
 }
 
+// TestComparesReplicas: a set gets what a decision depends on.
+func TestComparesReplicas(t *testing.T) {
+	boots := contract.ReplicaObservation{UID: "r", Phase: "Pending", ResourceVersion: "1"}
+	runs := contract.ReplicaObservation{UID: "r", Phase: "Running", Ready: true, EverRan: true}
+	deleted, ended := runs, runs
+	deleted.Deleting = true
+	ended.Phase, ended.Ready, ended.Terminating = "Succeeded", false, true
+	endedDeleted := ended
+	endedDeleted.Deleting = true
+	for name, c := range map[string]struct {
+		a, b contract.ReplicaObservation
+		same bool
+	}{
+		"a step of a boot":             {boots, contract.ReplicaObservation{UID: "r", Phase: "Scheduled"}, true},
+		"the guest runs":               {boots, runs, false},
+		"the guest ends":               {runs, ended, false},
+		"it is deleted":                {runs, deleted, false},
+		"it is deleted, and has ended": {deleted, endedDeleted, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.same, SameReplica(c.a, c.b))
+			require.Equal(t, c.same, SameReplica(c.b, c.a))
+		})
+	}
+}
+
 func TestLimitsReplicas(t *testing.T) {
 	labels := map[string]string{"app": "web"}
 	set := &kubevirt.VirtualMachineInstanceReplicaSet{Spec: kubevirt.VirtualMachineInstanceReplicaSetSpec{

@@ -128,13 +128,16 @@ func SameReplicaSet(a, b contract.ReplicaSetObservation) bool {
 }
 
 // SameReplica reports whether two observations of a replica are equal for its set. The steps of a starting replica do
-// not matter for decisions.
+// not matter for decisions, nor does the end of a guest whose replica is being deleted.
 func SameReplica(a, b contract.ReplicaObservation) bool {
 	for _, o := range []*contract.ReplicaObservation{&a, &b} {
 		o.ResourceVersion = ""
 		switch o.Phase {
 		case "", "Scheduling", "Scheduled":
 			o.Phase = "Pending"
+		}
+		if o.Deleting {
+			o.Phase, o.Ready, o.Terminating = "", false, false
 		}
 	}
 	return a == b

@@ -13,8 +13,8 @@ import (
 // write instead of four. status.phaseTransitionTimestamps has each phase. A slow boot, and a failure, are written.
 const settleTime = 5 * time.Second
 
-// endSettle is the same for a deletion: one that takes no longer writes nothing but the patch that removes the
-// finalizers.
+// endSettle is the same for a deletion: one that takes no longer writes nothing but the guest's end and the patch that
+// removes the finalizers.
 const endSettle = 10 * time.Second
 
 // StatusGate has until when the status is not written although it differs from the written one, because it is about to
@@ -33,6 +33,8 @@ type gateScope struct {
 	*Migrations
 	phase    Phase
 	deleting bool
+	// unshownEnd is set when the guest has ended while the VMI is being deleted, and the VMI does not show it yet.
+	unshownEnd bool
 	// failed is set after a step has failed, and urgent if there is a problem that users are to see at once.
 	failed, urgent bool
 	// arrivalBy is until when the guest may be arriving.
@@ -77,8 +79,8 @@ func (in gateScope) isSettling() bool {
 		return false
 	}
 	if in.deleting {
-		// Its pods are about to be gone, and the write that removes the finalizers then shows how it ended.
-		return in.hasAnyPod()
+		// Its pods are about to be gone, and the write that removes the finalizers follows.
+		return in.hasAnyPod() && !in.unshownEnd
 	}
 	switch in.phase {
 	case PhaseScheduling:

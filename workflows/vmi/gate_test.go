@@ -34,6 +34,9 @@ func TestStatusGate(t *testing.T) {
 		"a deletion, and its pod is gone": {change: func(in *gateScope) {
 			in.deleting, in.Pod.Gone = true, true
 		}},
+		"a deletion, and its guest has ended": {change: func(in *gateScope) {
+			in.deleting, in.unshownEnd = true, true
+		}},
 		"a copy that begins": {want: copied, change: func(in *gateScope) {
 			in.Migration = &Reservation{Stage: contract.StageCopying, Written: contract.StageHandOff, CopyingBy: copied}
 		}},

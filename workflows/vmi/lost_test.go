@@ -216,36 +216,6 @@ func TestDeletedOnLostNode(t *testing.T) {
 	require.Equal(t, contract.ReasonNodeUnresponsive, w.VMIStatus.Reason)
 }
 
-// TestQuickDeletionWritesOnce: nothing is written between the deletion and the patch that removes the finalizers.
-func TestQuickDeletionWritesOnce(t *testing.T) {
-	w := newWorld(t)
-	w.boot()
-	calls := 0
-	w.at(10*time.Second, func() {
-		calls = len(w.Calls)
-		w.DeleteVMI()
-	})
-	w.at(12*time.Second, func() {
-		d := *w.Domain
-		d.Sequence++
-		d.State = contract.DomainShutdown
-		w.Domain = &d
-		w.env.SignalWorkflow(contract.SignalObserveDomain, d)
-	})
-	w.at(15*time.Second, func() { w.EndPod(contract.ReasonShutdown, true, 0) })
-	w.run(t)
-	var own []string
-	for _, c := range w.Calls[calls:] {
-		switch c {
-		case contract.ActivityDeletePod, contract.ActivityRemovePodFinalizer, contract.ActivityPatchVMI,
-			contract.ActivityFindPod:
-			own = append(own, c)
-		}
-	}
-	require.Equal(t, []string{contract.ActivityDeletePod, contract.ActivityRemovePodFinalizer,
-		contract.ActivityPatchVMI}, own)
-}
-
 // TestSlowDeletionIsShown: a slow deletion writes the status.
 func TestSlowDeletionIsShown(t *testing.T) {
 	w := newWorld(t)

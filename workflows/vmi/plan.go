@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/workflows/entity"
 	"github.com/virtflow/virtflow/workflows/waits"
 )
@@ -194,11 +195,22 @@ func (s *State) decideGone() decision {
 		return decision{Action: entity.ActNext, Why: "an object of the same name and another UID exists"}
 	case s.VMI.Gone:
 		return decision{Action: entity.ActFinish, Why: "the VirtualMachineInstance is gone"}
+	case len(s.ownFinalizers()) > 0 && s.hasUnshownEnd():
+		return decision{Action: entity.ActWrite, Why: "its guest has ended"}
 	case len(s.ownFinalizers()) > 0:
 		return decision{Action: actRemoveFinalizers, Why: "its pod is gone"}
 	default:
 		return decision{Waiting: waits.For(waits.OtherFinalizers, "VirtualMachineInstance")}
 	}
+}
+
+// hasUnshownEnd reports whether the guest of a VMI that is being deleted has ended, and the VMI does not show it yet.
+// The patch that removes the last finalizer comes too late for that: a watch reports a removed VMI as it was before the
+// patch. A write that has failed must not delay the deletion.
+func (s *State) hasUnshownEnd() bool {
+	_, ran := phaseSince(s.PhaseTimes, PhaseRunning)
+	return s.isDeleting() && ran && s.Phase.Final() && !Phase(s.VMI.Phase).Final() &&
+		s.Failure.OfStep(string(entity.ActWrite)) == nil && s.HasChange(contract.ChangeAfterFirst)
 }
 
 // decideBoot decides the steps from a new VMI to a running guest.
@@ -259,7 +271,8 @@ func (s *State) decideStatus(now time.Time) decision {
 // gateScope returns what the status gate depends on.
 func (s *State) gateScope() gateScope {
 	return gateScope{Launchers: &s.Launchers, Migrations: &s.Migrations, phase: s.Phase, deleting: s.isDeleting(),
-		failed: s.Failure != nil, urgent: s.hasUrgentProblem(), arrivalBy: s.arrivalBy(s.scope())}
+		unshownEnd: s.hasUnshownEnd(), failed: s.Failure != nil, urgent: s.hasUrgentProblem(),
+		arrivalBy: s.arrivalBy(s.scope())}
 }
 
 // waiting returns what an entity without a next step waits for, for people.
