@@ -91,11 +91,10 @@ func (s *Service) version(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// guestfs refuses as a KubeVirt without known images does: virtflow has no image with libguestfs.
+// guestfs refuses to name an image with libguestfs. KubeVirt's client shows the reason only if it is plain text.
 func guestfs(w http.ResponseWriter, _ *http.Request) {
-	JSON(w, http.StatusInternalServerError, map[string]any{
-		"guestfs": map[string]string{"status": "failed", "error": "virtflow has no libguestfs image"},
-	})
+	Fail(w, &Plain{Code: http.StatusNotImplemented,
+		Text: "guestfs is not supported yet: virtflow has no image with libguestfs"})
 }
 
 func noProfiler(what string) http.HandlerFunc {

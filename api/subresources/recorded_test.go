@@ -121,10 +121,9 @@ func apart(c recorded) string {
 	case strings.Contains(string(c.Response), "No virt-handler on node"),
 		strings.Contains(string(c.Response), "dialing VM"):
 		return "node"
-	case slices.Contains(unsupported(), path.Base(c.Path)) && c.Code == http.StatusAccepted:
+	case slices.Contains(unsupported(), path.Base(c.Path)) && c.Code == http.StatusAccepted,
+		c.Title == "cluster /guestfs":
 		return "unsupported"
-	case c.Title == "cluster /guestfs": // its reason is in the text
-		return "own text"
 	case c.Title == "stop with grace g-rerun": // the instance vanished while the request was on its way
 		return "race"
 	}

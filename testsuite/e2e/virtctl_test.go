@@ -251,7 +251,7 @@ func (v *virtctl) unsupported() {
 		"memory-dump get ctl --claim-name=disk": "",
 		"memory-dump remove ctl":                "no association found",
 		"migrate-cancel ctl":                    "",
-		"guestfs disk":                          "",
+		"guestfs disk":                          "guestfs is not supported yet",
 		"vmexport create export --vm=ctl":       "",
 	} {
 		v.refused(line, words)
