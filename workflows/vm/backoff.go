@@ -8,8 +8,8 @@ import (
 	"github.com/virtflow/virtflow/internal/runstrategy"
 )
 
-// A VM whose instances run only for moments would make a pod each few seconds. So after maxEnds ends of instances within
-// endsWithin, each further end delays the next start as much as many instances that never ran. KubeVirt has no such
+// A VM whose instances run only for moments would make a pod each few seconds. So from maxEnds ends of instances within
+// endsWithin on, each end delays the next start as much as that of many instances that never ran. KubeVirt has no such
 // limit.
 const (
 	maxEnds    = 10

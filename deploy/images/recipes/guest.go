@@ -12,6 +12,7 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/archive"
 	"github.com/virtflow/virtflow/deploy/images/bom"
 	"github.com/virtflow/virtflow/deploy/images/cache"
+	"github.com/virtflow/virtflow/deploy/images/closure"
 	"github.com/virtflow/virtflow/deploy/images/debian"
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
@@ -23,24 +24,48 @@ func guestDisk(ctx context.Context, b *Builder) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	files := tree.New()
-	files.Dir("disk", 0o755)
-	if err := files.File("disk/disk.img", filepath.Join(folder, "disk.img")); err != nil {
+	files, err := containerDisk(map[string]string{
+		"disk/disk.img": filepath.Join(folder, "disk.img"),
+		"boot/vmlinuz":  filepath.Join(folder, "vmlinuz"),
+		"boot/initrd":   filepath.Join(folder, "initrd"),
+	})
+	if err != nil {
 		return Image{}, fmt.Errorf("build image guest: %w", err)
-	}
-	files.Own("disk", 107, 107)
-	files.Dir("boot", 0o755)
-	for _, name := range []string{"vmlinuz", "initrd"} {
-		if err := files.File("boot/"+name, filepath.Join(folder, name)); err != nil {
-			return Image{}, fmt.Errorf("build image guest: %w", err)
-		}
 	}
 	return b.finishTree("guest", tag, archive.Config{}, bom.Contents{Packages: packages}, files)
 }
 
-// guestFolder builds the guest's kernel, initramfs and disk unless they are in the cache. The packages are those that
-// they were made of.
+// containerDisk returns a tree with files, by their paths in it. Disks belong to the launcher's user.
+func containerDisk(contents map[string]string) (*tree.Tree, error) {
+	files := tree.New()
+	for name, source := range contents {
+		if err := files.File(name, source); err != nil {
+			return nil, err
+		}
+		if folder := filepath.Dir(name); folder != "boot" {
+			files.Own(folder, 107, 107)
+		}
+	}
+	return files, nil
+}
+
+// guestFolder builds the test guest's kernel, initramfs and disk unless they are in the cache. The packages are those
+// that they were made of.
 func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, all []debian.Package, err error) {
+	return b.guests(ctx, "guest", guest.Packages(), guest.HostTools(), guest.Build)
+}
+
+// standInFolder is guestFolder for the stand-ins.
+func (b *Builder) standInFolder(ctx context.Context) (folder, tag string, all []debian.Package, err error) {
+	return b.guests(ctx, "stand-ins", guest.StandInPackages(), guest.StandInHostTools(), guest.BuildStandIns)
+}
+
+// guests builds the files of one kind of guests, from the kernel, the loaders and the named packages, unless they are in
+// the cache.
+func (b *Builder) guests(
+	ctx context.Context, kind string, names, hostTools []string,
+	build func(context.Context, guest.Unpacked, string) error,
+) (folder, tag string, all []debian.Package, err error) {
 	kernel, err := b.Debian.Resolve(ctx, guest.Kernel)
 	if err != nil {
 		return "", "", nil, err
@@ -56,7 +81,7 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, all []de
 	if len(kernel) != 1 {
 		return "", "", nil, fmt.Errorf("build the guest: %s leads to %d kernels, want 1", guest.Kernel, len(kernel))
 	}
-	packages, err := b.Debian.Resolve(ctx, guest.Packages()...)
+	packages, err := b.Debian.Resolve(ctx, names...)
 	if err != nil {
 		return "", "", nil, err
 	}
@@ -70,14 +95,13 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, all []de
 		return "", "", nil, err
 	}
 	all = slices.Concat(kernel, packages, loaders)
-	tag = cache.Key("guest 2", debian.List(kernel), debian.List(packages), debian.List(loaders), inputs)
-	folder = b.Cache.Path("guest-" + tag)
+	tag = cache.Key(kind+" 3", debian.List(kernel), debian.List(packages), debian.List(loaders), inputs)
+	folder = b.Cache.Path(kind + "-" + tag)
 	err = cache.Folder(folder, func(dir string) error {
-		b.Log.Info().Str("image", "guest").
-			Msg("building the test guest: kernel, initramfs, disk (half a minute: the kernel package is large)")
-		if err := b.Debian.EnsureInstalled(ctx, guest.HostTools()...); err != nil {
-			return fmt.Errorf("install what builds the guest's disk (%s): %w", strings.Join(guest.HostTools(), ", "),
-				err)
+		b.Log.Info().Str("image", kind).
+			Msg("building guests: kernel, initramfs, disk (half a minute: the kernel package is large)")
+		if err := b.Debian.EnsureInstalled(ctx, hostTools...); err != nil {
+			return fmt.Errorf("install what builds guests' disks (%s): %w", strings.Join(hostTools, ", "), err)
 		}
 		if err := b.Debian.Fetch(ctx, all); err != nil {
 			return err
@@ -97,7 +121,7 @@ func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, all []de
 		if err := b.Debian.Extract(ctx, loaders, efi); err != nil {
 			return err
 		}
-		return guest.Build(ctx, root, boot, efi, dir)
+		return build(ctx, guest.Unpacked{Root: closure.Root(root), Kernel: boot, Loaders: efi}, dir)
 	})
 	return folder, tag, all, err
 }
