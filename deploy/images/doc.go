@@ -2,6 +2,7 @@
 // otherwise empty images, the launcher with a small closure of Debian's libvirt and QEMU, and the test guest's disk.
 //
 //	go run ./deploy/images build [--only launcher,guest]
+//	go run ./deploy/images conformance
 //	go run ./deploy/images verify
 //
 // The archives lie in ${VIRTFLOW_CACHE:-~/.cache/virtflow}/images/NAME-TAG.oci.tar, and beside each what it is made of,

@@ -79,6 +79,15 @@ func command() *cobra.Command {
 			},
 		},
 		&cobra.Command{
+			Use: "conformance",
+			Short: "Builds the images that KubeVirt's functional tests use, all with the same tag, and prints lines " +
+				"like build",
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return build(cmd.Context(), recipes.Conformance(), "")
+			},
+		},
+		&cobra.Command{
 			Use: "verify",
 			Short: "Boots the test guest under libvirt in the launcher's root, with virtio and with sata disks " +
 				"(needs root)",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/virtflow/virtflow/deploy/images/archive"
@@ -37,27 +38,36 @@ func tools(ctx context.Context, b *Builder) (Image, error) {
 	if err := b.Debian.Extract(ctx, packages, dir); err != nil {
 		return Image{}, err
 	}
-	busybox, err := closure.Root(dir).Source("/bin/busybox")
-	if err != nil {
-		return Image{}, fmt.Errorf("build image tools: %w", err)
-	}
 	files := tree.New()
 	accounts(files, "nonroot:65532", "qemu:107")
 	files.Dir("tmp", 0o1777)
-	if err := files.File("bin/busybox", busybox); err != nil {
+	if err := addApplets(ctx, files, closure.Root(dir), "bin"); err != nil {
 		return Image{}, fmt.Errorf("build image tools: %w", err)
-	}
-	applets, err := exec.CommandContext(ctx, busybox, "--list").Output()
-	if err != nil {
-		return Image{}, fmt.Errorf("build image tools: list busybox's applets: %w", err)
-	}
-	for _, applet := range strings.Fields(string(applets)) {
-		if applet != "busybox" {
-			files.Symlink("bin/"+applet, "busybox")
-		}
 	}
 	return b.finishTree("tools", tag, archive.Config{Cmd: []string{"/bin/sh"}, Env: []string{"PATH=/bin"}},
 		bom.Contents{Packages: packages}, files)
+}
+
+// addApplets adds busybox to a folder, and a link for each of its applets that is not left out and whose name is not
+// another program's there.
+func addApplets(ctx context.Context, files *tree.Tree, root closure.Root, folder string, without ...string) error {
+	busybox, err := root.Source("/bin/busybox")
+	if err != nil {
+		return err
+	}
+	applets, err := exec.CommandContext(ctx, busybox, "--list").Output()
+	if err != nil {
+		return fmt.Errorf("list busybox's applets: %w", err)
+	}
+	if err := files.File(folder+"/busybox", busybox); err != nil {
+		return err
+	}
+	for _, applet := range strings.Fields(string(applets)) {
+		if link := folder + "/" + applet; !files.Has(link) && !slices.Contains(without, applet) {
+			files.Symlink(link, "busybox")
+		}
+	}
+	return nil
 }
 
 // keepNamed keeps the packages whose names are given, or begin with a given prefix that ends in "*".
