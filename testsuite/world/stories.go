@@ -5,6 +5,8 @@ import (
 	"time"
 
 	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/contract"
 )
 
 // Scenarios returns the stories of the fault matrix.
@@ -175,6 +177,10 @@ func deletions() []Scenario {
 func runsInSameDomain(w *World) error {
 	if w.Started[key] > 1 {
 		return fmt.Errorf("the guest that was orphaned was started again")
+	}
+	// A VM that is deleted before the answer to its adoption has arrived gives the instance back.
+	if id := w.openTransition(contract.VMID(Namespace, vm)); id != "" {
+		return fmt.Errorf("%s is open", id)
 	}
 	return wantRunning(vm)(w)
 }
