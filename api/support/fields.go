@@ -38,7 +38,7 @@ func Configuration() []Field {
 		{Path: "configuration.cpuRequest"},
 		{Path: "configuration.defaultRuntimeClass"},
 		{Path: "configuration.developerConfiguration.cpuAllocationRatio"},
-		{Path: "configuration.developerConfiguration.disabledFeatureGates[]", Values: defaults.KnownDisabledGates()},
+		{Path: "configuration.developerConfiguration.disabledFeatureGates[]", Values: defaults.KnownGates()},
 		{Path: "configuration.developerConfiguration.diskVerification.memoryLimit"},
 		{Path: "configuration.developerConfiguration.featureGates[]", Values: defaults.KnownGates()},
 		{Path: "configuration.developerConfiguration.memoryOvercommit"},

@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// KnownGates returns KubeVirt's feature gates (v1.9.0), which may be turned on by name. Those besides the inactive ones
-// only permit what the rules of admission check: a feature that is permitted but not supported is refused by its field.
-// CPUManager makes KubeVirt label the nodes whose kubelets assign dedicated CPUs, which virtflow always does.
+// KnownGates returns KubeVirt's feature gates (v1.9.0), which may be turned on and off by name. Those besides the
+// inactive ones only permit what the rules of admission check: a feature that is permitted but not supported is refused
+// by its field. CPUManager makes KubeVirt label the nodes whose kubelets assign dedicated CPUs, which virtflow always
+// does.
 func KnownGates() []string {
 	out := []string{
 		"CPUManager", GateContainerPathVolumes, GateDownwardMetrics, GateHostDevices, GateHostDisk, GateNetworkDevicesWithDRA,
@@ -17,9 +18,6 @@ func KnownGates() []string {
 	out = slices.AppendSeq(out, maps.Keys(warnings()))
 	return append(out, alwaysOn()...)
 }
-
-// KnownDisabledGates returns the gates that may be turned off by name.
-func KnownDisabledGates() []string { return KnownGates() }
 
 // withoutEffect returns gates of KubeVirt that change nothing here: what they permit or turn on is missing, or always
 // on.
