@@ -193,7 +193,7 @@ func (a *Activities) PatchVMI(ctx context.Context, in contract.PatchVMIInput) (c
 }
 
 // markEviction writes the annotation by which the descheduler knows whether a pod's guest is being evicted. Idempotent:
-// it is one annotation. A pod that is gone needs none.
+// it is one annotation. A pod that is gone needs none. A refusal is logged only: nothing else may wait for it.
 func (a *Activities) markEviction(ctx context.Context, mark contract.EvictionMark, evicted bool) error {
 	var value any
 	if evicted {
@@ -207,10 +207,15 @@ func (a *Activities) markEviction(ctx context.Context, mark contract.EvictionMar
 	}
 	_, err = a.Kubernetes.CoreV1().Pods(mark.Pod.Namespace).
 		Patch(ctx, mark.Pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
-	if err != nil && !isOtherObject(err) {
+	switch {
+	case err == nil || isOtherObject(err):
+		return nil
+	case isRefused(err), apierrors.IsInvalid(err):
+		a.Log.Warn().Err(err).Str("pod", mark.Pod.Name).Msg("failed to mark a pod as being evicted")
+		return nil
+	default:
 		return failure("marking pod "+mark.Pod.Name+" as being evicted", err)
 	}
-	return nil
 }
 
 // outdatedLabel returns the value of the label for outdated launchers: "" sets it, nil removes it.

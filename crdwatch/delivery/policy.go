@@ -80,8 +80,8 @@ type Policy struct {
 const (
 	ownStepDebounce = 2 * time.Second
 	endDebounce     = time.Second
-	// finalizedDebounce is for a pod that has ended and whose finalizer its workflow has removed. Nothing waits for it.
-	// It is longer than the rest of that workflow's last task takes under load.
+	// finalizedDebounce is for a pod that has ended and whose last finalizer its workflow has removed. Nothing waits
+	// for it. The rest of that workflow's last task is mostly shorter, also under load.
 	finalizedDebounce = 4 * time.Second
 	// cascadeDebounce is for an instance whose VM is deleted too: the VM waits for the instance to be gone.
 	cascadeDebounce = 5 * time.Second

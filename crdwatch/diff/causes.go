@@ -37,9 +37,12 @@ func podCause(now contract.PodObservation, hasFinalizer, isVMIDeleted bool) deli
 	}
 }
 
-// podGoneCause returns why the end of a pod is sent: the workflow that removed the last finalizer knows of it.
+// podGoneCause returns why the end of a pod is sent: the workflow that removed the last finalizer knows of it. Where
+// another program's finalizer came last, the workflow waits.
 func podGoneCause(last contract.PodObservation, known bool) delivery.Cause {
-	if grace := last.DeletionGraceSeconds; known && last.Ended() && grace != nil && *grace == 0 {
+	grace := last.DeletionGraceSeconds
+	isOthers := func(f string) bool { return f != contract.FinalizerPod }
+	if known && last.Ended() && grace != nil && *grace == 0 && !slices.ContainsFunc(last.Finalizers, isOthers) {
 		return delivery.Finalized
 	}
 	return delivery.Gone

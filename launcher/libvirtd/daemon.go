@@ -161,7 +161,11 @@ func (l *Libvirt) startDaemon() (*daemon, error) {
 	}
 	d := &daemon{cmd: cmd, exited: make(chan struct{})}
 	go func() {
-		d.err = &daemonExited{l.processes.Wait(cmd)}
+		how := "with code 0"
+		if err := l.processes.Wait(cmd); err != nil {
+			how = err.Error()
+		}
+		d.err = errors.New("libvirtd exited: " + how)
 		_ = input.Close()
 		close(d.exited)
 	}()
@@ -183,11 +187,6 @@ func (d *daemon) stop() {
 		<-d.exited
 	}
 }
-
-// daemonExited has the error with which the process ended.
-type daemonExited struct{ err error }
-
-func (e *daemonExited) Error() string { return fmt.Sprintf("libvirtd exited: %v", e.err) }
 
 // errHung means that the daemon runs but does not answer.
 var errHung = errors.New("libvirtd does not answer")
@@ -213,6 +212,7 @@ func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, d *daemon) err
 	closed, unwatch, err := l.watch(conn)
 	defer unwatch()
 	if err != nil {
+		d.stop()
 		return err
 	}
 	l.setConn(conn)
@@ -222,15 +222,23 @@ func (l *Libvirt) use(ctx context.Context, conn *libvirt.Connect, d *daemon) err
 
 	// A read of the state may hang, and hold mu: libvirt's client ends only one of the calls that hang when the
 	// keep-alive fails. The others return when the daemon has ended.
-	done := make(chan struct{})
-	var refreshing sync.WaitGroup
-	refreshing.Go(func() { l.refreshUntil(done) })
+	done, refreshed := make(chan struct{}), make(chan struct{})
+	go func() {
+		l.refreshUntil(done)
+		close(refreshed)
+	}()
 	err = l.waitForEnd(ctx, closed, d)
-	if err != nil {
-		d.stop()
-	}
 	close(done)
-	refreshing.Wait()
+	if err == nil {
+		select {
+		case <-refreshed:
+			return nil
+		case <-time.After(stopLimit):
+			err = errHung
+		}
+	}
+	d.stop()
+	<-refreshed
 	return err
 }
 

@@ -57,9 +57,13 @@ func (r run) execute(ctx context.Context, specs []spec, flags []string) (report,
 	cmd.Stdout, cmd.Stderr = r.out, r.out
 	// Ginkgo ends at the first interrupt in order, and at the second one at once. So it gets none of the terminal's.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	// Its command line does not pass an interrupt on to the processes with the specs.
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = endTime
 	ran := cmd.Run() // fails also when a spec does
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what has not ended by now
+	}
 	got, err := readReport(path)
 	if err != nil {
 		return report{}, errors.Join(ran, err)

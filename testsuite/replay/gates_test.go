@@ -30,7 +30,7 @@ func unheld() map[string]string {
 	const unrecorded = "no history of v0.1.0 has it yet"
 	return map[string]string{
 		"workflows/migrationqueue/plan.go assess":     unrecorded,
-		"workflows/vm/backoff.go endsTooOften":        unrecorded,
+		"workflows/vm/backoff.go limitsEnds":          unrecorded,
 		"workflows/vm/conditions.go mirrorConditions": unrecorded,
 		"workflows/vm/status.go observedGeneration":   unrecorded,
 	}

@@ -33,7 +33,7 @@ func (w *World) breakf(format string, args ...any) {
 
 // maxLaunchers is how many launcher pods an instance's name may get within an hour: those of starts after ends, and
 // those of a drain's migrations (docs/lifecycle.md, "Bounded launcher pods"). Stories request few beside them.
-const maxLaunchers = 22 + 16
+const maxLaunchers = 42 + 16
 
 // launcherCreated is called when a launcher pod is created.
 func (w *World) launcherCreated(pod *corev1.Pod) {

@@ -84,7 +84,7 @@ func Failures() []Scenario {
 			Story: func(w *World) {
 				w.Create(Machine(vm, kubevirt.RunStrategyAlways))
 				w.waitForCondition(kubevirt.VirtualMachineStatusCrashLoopBackOff, "", "", "")
-				w.Sleep(90 * time.Minute) // launcherCreated counts
+				w.Sleep(80 * time.Minute) // launcherCreated counts
 				w.Guests = nil
 			}, Want: wantRunning(vm)},
 	}, outages()...)

@@ -165,7 +165,8 @@ func (s *State) adoptVMIStatus(state *contract.MigrationState) {
 	case s.Phase == PhaseSucceeded, state != nil && state.Completed && !state.Failed:
 		s.Result = ResultMoved
 	case s.Phase == PhaseFailed, state != nil && state.Failed:
-		if s.Result = ResultStayed; state != nil {
+		s.Result = ResultStayed
+		if state != nil && state.FailureReason != wordFailed { // the event adds these words
 			s.Reason = state.FailureReason
 		}
 	case s.Target.Pod != nil && (s.Target.Pod.ComputeRunning || s.Target.hasEnded()),

@@ -8,21 +8,33 @@ import (
 	"github.com/virtflow/virtflow/internal/runstrategy"
 )
 
-// A VM whose instances run only for moments would make a pod each few seconds. So from maxEnds ends of instances within
-// endsWithin on, each end delays the next start as much as that of many instances that never ran. KubeVirt has no such
-// limit.
+// A VM whose instances run only for moments would make a pod each few seconds. So once maxEnds instances have ended
+// within endsWithin and were replaced, each further end delays the next start, as instances that never ran do. KubeVirt
+// has no such limit.
 const (
-	maxEnds    = 10
+	maxEnds    = 30
 	endsWithin = time.Hour
 )
 
-// recordEnd records the end of an instance that ended by itself, or failed.
+// recordEnd records the end of an instance that the run strategy replaces.
 func (s *State) recordEnd(now time.Time) {
 	n := len(s.Ends)
-	if !s.hasInstanceEnded() || n > 0 && s.Ends[n-1].VMI == s.VMI.UID {
+	if !s.isReplaced() || n > 0 && s.Ends[n-1].VMI == s.VMI.UID {
 		return
 	}
 	s.Ends = append(slices.Clone(s.Ends[max(0, n+1-maxEnds):]), End{VMI: s.VMI.UID, At: now})
+}
+
+// isReplaced reports whether the instance has ended, and the run strategy asks for another one.
+func (s *State) isReplaced() bool {
+	switch s.strategy() {
+	case runstrategy.Always:
+		return s.hasInstanceEnded()
+	case runstrategy.RerunOnFailure:
+		return s.hasInstanceEnded() && (s.situation() == runstrategy.Failed || s.VMI.Evicted)
+	default:
+		return false
+	}
 }
 
 // hasInstanceEnded reports whether the instance has ended, and is not being deleted yet.
@@ -31,35 +43,44 @@ func (s *State) hasInstanceEnded() bool {
 	return sit == runstrategy.Failed || sit == runstrategy.Succeeded
 }
 
-// endsTooOften reports whether maxEnds instances have ended within endsWithin.
+// limitsEnds reports whether this run limits how often instances are replaced.
+func (s *State) limitsEnds() bool { return s.HasChange(contract.ChangeAfterFirst) }
+
+// endsTooOften reports whether maxEnds instances were replaced within endsWithin.
 func (s *State) endsTooOften(now time.Time) bool {
-	return len(s.Ends) == maxEnds && now.Sub(s.Ends[0].At) < endsWithin && s.HasChange(contract.ChangeAfterFirst)
+	return len(s.Ends) == maxEnds && now.Sub(s.Ends[0].At) < endsWithin && s.limitsEnds()
 }
 
-// countFailedStart counts instances that ended without ever running, and resets the count once one has run. Where
-// instances end too often, also one that ran counts.
+// countFailedStart counts instances that ended without ever running, and resets the count once one has run. While
+// instances end too often, those that ran are counted as well.
 func (s *State) countFailedStart(now time.Time) {
-	s.recordEnd(now)
-	last := s.StartFailure
-	if last != nil && (!runstrategy.BacksOff(s.strategy()) ||
-		s.VMI != nil && s.VMI.EverRan && s.VMI.UID != last.LastFailedVMIUID) {
-		last = nil
+	if !runstrategy.BacksOff(s.strategy()) {
+		s.StartFailure, s.Ends, s.EndedOften = nil, nil, false
+		return
 	}
-	s.StartFailure = last
-	often := s.endsTooOften(now)
-	if !s.hasInstanceEnded() || s.VMI.EverRan && !often || !runstrategy.BacksOff(s.strategy()) ||
-		last != nil && last.LastFailedVMIUID == s.VMI.UID {
+	s.recordEnd(now)
+	if s.hasRunSinceFailure() {
+		s.StartFailure, s.EndedOften = nil, false
+	}
+	last, often := s.StartFailure, s.endsTooOften(now) && s.isReplaced()
+	if !s.hasInstanceEnded() || s.VMI.EverRan && !often || last != nil && last.LastFailedVMIUID == s.VMI.UID {
 		return
 	}
 	count := 1
 	if last != nil {
 		count = last.ConsecutiveFailCount + 1
 	}
-	if often {
+	if s.EndedOften = often; often {
 		count = max(count, maxEnds)
 	}
 	at := now.Add(backOff(count, s.VMI.UID)).Truncate(time.Second)
 	s.StartFailure = &contract.StartFailure{ConsecutiveFailCount: count, LastFailedVMIUID: s.VMI.UID, RetryAfter: &at}
+}
+
+// hasRunSinceFailure reports whether an instance has run since the last one that was counted.
+func (s *State) hasRunSinceFailure() bool {
+	return s.StartFailure != nil && s.VMI != nil && s.VMI.EverRan &&
+		(s.VMI.UID != s.StartFailure.LastFailedVMIUID || !s.limitsEnds())
 }
 
 // backOff returns KubeVirt's back-off: 10 s times the square of the count, plus up to half of that, at most 300 s.

@@ -4,7 +4,7 @@
 //	plan.go       the planner: the next step, from the state alone
 //	controls.go   the controls: hold, release, approve and the like
 //	datavolumes.go the DataVolumes of its templates: created and awaited
-//	backoff.go    the back-off after instances that never ran
+//	backoff.go    the back-off after instances that never ran, or ended too often
 //	conditions.go the conditions, from the state alone
 //	status.go     the status that users see, from the state alone
 //	actions.go    the steps

@@ -41,8 +41,10 @@ type State struct {
 	Revision string `json:"revision,omitempty"`
 	// Ended is when an instance was first observed to have ended.
 	Ended End `json:"ended,omitzero"`
-	// Ends are the last ends of instances, at most maxEnds, the oldest first.
-	Ends []End `json:"ends,omitempty"`
+	// Ends are the last ends of instances that were replaced, at most maxEnds, the oldest first. EndedOften is set
+	// while StartFailure is due to them.
+	Ends       []End `json:"ends,omitempty"`
+	EndedOften bool  `json:"endedOften,omitempty"`
 	// Checked is the last comparison of an instance with its VM (nil: none).
 	Checked *Check `json:"checked,omitempty"`
 	// Terminating means that the written status shows the VM's deletion.

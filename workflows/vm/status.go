@@ -52,7 +52,7 @@ func Printables() []Printable {
 	}
 }
 
-// isCrashLooping reports whether no instance is alive, and the last ones never ran.
+// isCrashLooping reports whether no instance is alive, and the last ones never ran or ended too often.
 func (s *State) isCrashLooping() bool {
 	return s.StartFailure != nil && s.StartFailure.ConsecutiveFailCount > 0 && runstrategy.BacksOff(s.strategy()) &&
 		s.hasNoLiveInstance()

@@ -84,12 +84,12 @@ func (e *instance) Details(p entity.Plan) string {
 		fmt.Fprintf(&b, "\n\nIts instance reports %s: %s.", c.Reason, strings.TrimRight(c.Message, ". "))
 	}
 	if s.StartFailure != nil && s.StartFailure.RetryAfter != nil {
-		why := "in a row ended without running"
-		if s.VMI != nil && s.VMI.EverRan {
-			why = "have ended within an hour"
+		n, why := s.StartFailure.ConsecutiveFailCount, "in a row ended without running"
+		if s.EndedOften {
+			n, why = len(s.Ends), "have ended within an hour"
 		}
-		fmt.Fprintf(&b, "\n\n%d instances %s. Next try not before %s.",
-			s.StartFailure.ConsecutiveFailCount, why, s.StartFailure.RetryAfter.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "\n\n%d instances %s. Next try not before %s.", n, why,
+			s.StartFailure.RetryAfter.UTC().Format(time.RFC3339))
 	}
 	if s.Failure != nil {
 		// An existing instance is not made again.

@@ -124,17 +124,17 @@ func TestAlwaysStartsAgainAfterPowerOff(t *testing.T) {
 	w.run(t)
 }
 
-// TestBoundsInstances: a guest that powers off as soon as it runs gets ten instances at once, and then one each five
+// TestBoundsInstances: a guest that powers off as soon as it runs gets thirty instances at once, and then one each five
 // minutes.
 func TestBoundsInstances(t *testing.T) {
 	w := newWorld(t)
 	w.at(0, func() { w.CreateVM("Always") })
 	var made []time.Time
 	last := ""
-	for i := range 780 {
+	for i := range 900 {
 		after := time.Duration(i) * time.Second
-		if i > 60 {
-			after += time.Duration(i-60) * 9 * time.Second
+		if i > 180 {
+			after += time.Duration(i-180) * 9 * time.Second
 		}
 		w.at(after+500*time.Millisecond, func() {
 			switch {
@@ -150,9 +150,9 @@ func TestBoundsInstances(t *testing.T) {
 			}
 		})
 	}
-	w.at(100*time.Second, func() {
+	w.at(200*time.Second, func() {
 		w.status(t, "CrashLoopBackOff")
-		require.Equal(t, 10, w.VMStatus.StartFailure.ConsecutiveFailCount)
+		require.Equal(t, 30, w.VMStatus.StartFailure.ConsecutiveFailCount)
 	})
 	w.deleteVM(3 * time.Hour)
 	w.run(t)
@@ -164,11 +164,11 @@ func TestBoundsInstances(t *testing.T) {
 		}
 		return n
 	}
-	require.Less(t, made[9].Sub(made[0]), time.Minute)
+	require.Less(t, made[29].Sub(made[0]), 3*time.Minute)
 	for _, from := range made {
-		require.LessOrEqual(t, within(from), 22)
+		require.LessOrEqual(t, within(from), 42)
 	}
-	require.Greater(t, within(made[0]), 18)
+	require.Greater(t, within(made[0]), 38)
 }
 
 func TestBackOffGrowsWhileInstancesNeverRun(t *testing.T) {

@@ -313,6 +313,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 		in.Known = s.knownPods(s.Object.Namespace)
 	}
 	in.Eviction = s.evictionMark(status)
+	s.noteMark(in.Eviction, status, false)
 	if status.NodeName != "" && (s.Written == nil || s.OutcomeUnknown || s.Written.NodeName != status.NodeName) {
 		in.NodeLabel = &status.NodeName
 	}
@@ -329,6 +330,7 @@ func (e *instance) write(ctx workflow.Context, finalizers *[]string) error {
 		Seen: &s.VMI, Replace: s.replaceVMI, Observe: s.observeVMI,
 		Written: func() {
 			s.Announced.Note(events)
+			s.noteMark(in.Eviction, status, true)
 			s.markRecorded(moves)
 			s.setMigratable(r.Migratable)
 			if finalizers != nil {

@@ -15,8 +15,8 @@ func (s *State) evictionCondition() *contract.Condition {
 		contract.Condition{Reason: conditionEviction})
 }
 
-// evictionMark returns the guest's pod if its annotation has to follow that condition in a new status; nil: it is as it
-// should be, or the guest has left the node.
+// evictionMark returns the pod whose annotation a write of the status is to make agree with that condition; nil: it
+// agrees already, or the guest has left the node.
 func (s *State) evictionMark(status contract.VMIStatus) *contract.EvictionMark {
 	shown := s.VMI.Conditions
 	if s.Written != nil {
@@ -24,9 +24,17 @@ func (s *State) evictionMark(status contract.VMIStatus) *contract.EvictionMark {
 	}
 	was := conditions.HasStatus(shown, conditionEviction, "True")
 	is := conditions.HasStatus(status.Conditions, conditionEviction, "True")
-	changes := was != is || is && s.OutcomeUnknown
+	changes := was != is || is && s.OutcomeUnknown || !is && s.EvictionMarked
 	if !changes || s.Phase != PhaseRunning || !s.hasPod() || s.isEvacuated(status.NodeName) {
 		return nil
 	}
 	return &contract.EvictionMark{Pod: s.object(s.Object.Namespace), Node: s.Pod.NodeName}
+}
+
+// noteMark records, before a write, that the pod may get the annotation, and after it (written) that it agrees with the
+// condition.
+func (s *State) noteMark(mark *contract.EvictionMark, status contract.VMIStatus, written bool) {
+	if is := conditions.HasStatus(status.Conditions, conditionEviction, "True"); mark != nil && (is || written) {
+		s.EvictionMarked = is
+	}
 }

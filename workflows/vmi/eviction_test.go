@@ -41,7 +41,10 @@ func TestEvictionMark(t *testing.T) {
 		"is cancelled, nothing written":    {shown: requested, marked: true},
 		"was never requested":              {written: []contract.Condition{}},
 		"never requested, write unknown":   {written: []contract.Condition{}, unknown: true},
-		"guest has left the node":          {written: requested, node: "n0"},
+		"withdrawn, mark unknown": {written: []contract.Condition{}, marked: true, change: func(s *State) {
+			s.EvictionMarked = true
+		}},
+		"guest has left the node": {written: requested, node: "n0"},
 		"guest has ended": {written: requested, node: "n", change: func(s *State) {
 			s.Domain.State, s.Domain.Reason = contract.DomainShutoff, contract.ReasonShutdown
 		}},
@@ -65,4 +68,22 @@ func TestEvictionMark(t *testing.T) {
 			require.Equal(t, &contract.EvictionMark{Pod: s.object(""), Node: "n"}, mark)
 		})
 	}
+}
+
+// TestEvictionMarkIsRemembered: a mark whose write has no answer, or met a conflict, is removed with the request.
+func TestEvictionMarkIsRemembered(t *testing.T) {
+	s := movable()
+	s.VMI.EvacuationNode = "n"
+	s.refresh(noon)
+	s.noteMark(s.evictionMark(s.status()), s.status(), false)
+	require.True(t, s.EvictionMarked)
+	s.VMI.EvacuationNode, s.Written = "", &contract.VMIStatus{}
+	s.refresh(noon)
+	mark := s.evictionMark(s.status())
+	require.NotNil(t, mark)
+	s.noteMark(mark, s.status(), false)
+	require.True(t, s.EvictionMarked, "nothing is known of the write yet")
+	s.noteMark(mark, s.status(), true)
+	require.False(t, s.EvictionMarked)
+	require.Nil(t, s.evictionMark(s.status()))
 }

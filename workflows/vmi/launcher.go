@@ -27,8 +27,9 @@ type Launcher struct {
 	// be expected.
 	PodForceDeleted  bool      `json:"podForceDeleted,omitempty"`
 	ForceDeletedAt   time.Time `json:"forceDeletedAt,omitzero"`
-	FinalizerRemoved bool      `json:"podReleased,omitempty"` // the finalizer of Pod was removed
-	PodMarked        bool      `json:"podMarked,omitempty"`   // the readiness gate was set
+	FinalizerRemoved bool      `json:"podReleased,omitempty"`    // the finalizer of Pod was removed
+	PodMarked        bool      `json:"podMarked,omitempty"`      // the readiness gate was set
+	EvictionMarked   bool      `json:"evictionMarked,omitempty"` // the pod may have the annotation of an eviction
 	// PodPaused is the value of the readiness gate: true stands for a paused guest.
 	PodPaused bool `json:"podPaused,omitempty"`
 	// PodDeletedEarly means that Pod was deleted before its containers were seen to run. EndSent means that its

@@ -111,7 +111,7 @@ func sentences() [end]string {
 		RunStrategy:           "another run strategy: %s",
 		Compensation:          "the %s transition to compensate",
 		OrphaningTransition:   "the %s transition to end: its instance is orphaned",
-		StartBackoff:          "the back-off after an instance that never ran",
+		StartBackoff:          "the back-off after an instance that never ran, or ended too soon",
 		DataVolumes:           "its DataVolumes to be populated: %s",
 		InstanceRunning:       "its instance to run: it is %s",
 		InstanceGone:          "its instance to be gone",

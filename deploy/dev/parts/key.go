@@ -22,21 +22,22 @@ func (p Part) Key(repo string) (string, error) {
 		fmt.Fprintln(h, "cgo")
 	}
 	if p.Dir != "" {
-		if err := hashModule(h, filepath.Join(repo, p.Dir)); err != nil {
+		if err := hashModule(h, filepath.Join(repo, p.Dir), p.Test); err != nil {
 			return "", fmt.Errorf("compute the cache key of %s: %w", p.Name, err)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12], nil
 }
 
-// hashModule adds every file of the module that can change its commands.
-func hashModule(h io.Writer, dir string) error {
+// hashModule adds every file of the module that can change its commands, or its tests.
+func hashModule(h io.Writer, dir string, tests bool) error {
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.Type().IsRegular() && !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, ".md") {
+		isTest := strings.HasSuffix(path, "_test.go")
+		if d.Type().IsRegular() && (tests || !isTest) && !strings.HasSuffix(path, ".md") {
 			files = append(files, path)
 		}
 		return nil
