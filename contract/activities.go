@@ -286,8 +286,8 @@ type PatchVMIInput struct {
 	Events []Event  `json:"events,omitempty"`
 }
 
-// EvictionMark is a guest's pod whose AnnotationEvictionInProgress is to follow the VMI. Node is the pod's: the pod has
-// the annotation while the guest is asked to leave that node.
+// EvictionMark names a guest's pod and the pod's node. The pod gets AnnotationEvictionInProgress if the VMI says that
+// the guest is to leave that node, and loses it otherwise.
 type EvictionMark struct {
 	Pod  Object `json:"pod"`
 	Node string `json:"node"`

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -12,15 +13,15 @@ import (
 )
 
 // addBoot adds what the kernel starts in an initramfs: the first process, and the modules that it loads.
-func addBoot(t *tree.Tree, from Unpacked) error {
+func addBoot(ctx context.Context, t *tree.Tree, from Unpacked, wanted []string) error {
 	if err := t.FS(files, "initramfs"); err != nil {
 		return err
 	}
-	available, err := findModules(filepath.Join(from.Kernel, "lib", "modules"))
+	available, err := findModules(from.Kernel)
 	if err != nil {
 		return err
 	}
-	modules, err := available.order(wantedModules())
+	modules, err := available.order(ctx, wanted)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,8 @@
 // Debian's kernel and busybox, with what a test of a virtual machine asks a guest for: an ACPI power button, a serial
 // login, DHCP, SSH, the QEMU guest agent and cloud-init data.
 //
-// The test guest is for the project's own tests. Its root file system is its initramfs, and it has a web page with its
-// name. The stand-ins answer as the distributions do that KubeVirt's functional tests use; their root file system is on
+// The test guest is the project's own tests'. Its root file system is its initramfs, and it has a web page with its
+// name. The stand-ins answer as the distributions do that KubeVirt's functional tests use. Their root file system is on
 // the disk, where tests write to it and freeze it.
 //
 //	initramfs/  the first process of both: devices, modules, the root file system
@@ -12,5 +12,5 @@
 //	standins/   what all stand-ins have: sudo, systemctl, device names
 //	tools/      what the stand-ins of images with test tooling have besides
 //
-// By what the stand-ins differ among themselves stands in standin.go.
+// standin.go has what differs between the stand-ins.
 package guest

@@ -40,7 +40,9 @@ func Loaders() []string { return []string{"shim-signed", "grub-efi-amd64-signed"
 func HostTools() []string { return []string{"busybox-static", "dosfstools", "mtools", "syslinux"} }
 
 // StandInHostTools are the packages whose programs make the stand-ins' disks.
-func StandInHostTools() []string { return append(HostTools(), "e2fsprogs", "fdisk", "qemu-utils") }
+func StandInHostTools() []string {
+	return append(HostTools(), "e2fsprogs", "fdisk", "qemu-utils", "xz-utils")
+}
 
 // Inputs is everything of this package that the disk depends on: its code and the guest's own files.
 func Inputs() (string, error) {
@@ -72,7 +74,7 @@ type Unpacked struct {
 func Build(ctx context.Context, from Unpacked, dir string) error {
 	root, err := testGuest(ctx, from.Root)
 	if err == nil {
-		err = addBoot(root, from)
+		err = addBoot(ctx, root, from, wantedModules())
 	}
 	if err == nil {
 		err = from.writeBoot(dir, root)

@@ -58,8 +58,8 @@ func TestNetworkConfig(t *testing.T) {
 	const head = "version: 2\nethernets:\n"
 	cases := []struct{ name, config, want string }{
 		{"DHCP", head + "  eth0:\n    dhcp4: true\n    dhcp6: false\n", "dhcp4\teth0\t \n"},
-		{"addresses of two interfaces", head + "  eth0:\n    dhcp4: true\n  eth1:\n    addresses:\n    - 10.1.1.1/24\n" +
-			"    - fd10::2/120\n    gateway4: 10.1.1.254\n",
+		{"addresses of two interfaces", head + "  eth0:\n    dhcp4: true\n  eth1:\n    addresses:\n" +
+			"    - 10.1.1.1/24\n    - fd10::2/120\n    gateway4: 10.1.1.254\n",
 			"dhcp4\teth0\t \naddress\teth1\t10.1.1.1/24\naddress\teth1\tfd10::2/120\n" +
 				"route\teth1\tdefault 10.1.1.254\n"},
 		{"indented items", head + "  eth1:\n    addresses:\n      - 10.1.1.1/24\n", "address\teth1\t10.1.1.1/24\n"},
@@ -67,8 +67,8 @@ func TestNetworkConfig(t *testing.T) {
 			"    set-name: eth1\n", "rename\teth1\t02:00:00:aa:bb:cc\n"},
 		{"routes", head + "  eth0:\n    routes:\n    - to: ::/0\n      via: fd10:0:2::1\n    - to: 10.2.0.0/16\n" +
 			"      via: 10.1.1.254\n", "route\teth0\tdefault fd10:0:2::1\nroute\teth0\t10.2.0.0/16 10.1.1.254\n"},
-		{"name servers, without search domains", head + "  eth0:\n    nameservers:\n      addresses:\n      - 10.96.0.10\n" +
-			"      search:\n      - svc.cluster.local\n", "nameserver\teth0\t10.96.0.10\n"},
+		{"name servers, without search domains", head + "  eth0:\n    nameservers:\n      addresses:\n" +
+			"      - 10.96.0.10\n      search:\n      - svc.cluster.local\n", "nameserver\teth0\t10.96.0.10\n"},
 		{"not netplan", "#Test networkData", ""},
 		{"OpenStack's", `{"config":"test networkData"}`, ""},
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/virtflow/virtflow/deploy/images/closure"
 	"github.com/virtflow/virtflow/deploy/images/tree"
 )
 
@@ -21,8 +22,8 @@ type StandIn struct {
 	// prompt is bash's PS1, without the space at its end.
 	prompt string
 	user   account
-	// hasTools reports whether the guest has an agent and the programs of toolPrograms.
-	hasTools bool
+	// HasTools reports whether the guest has an agent and the programs of toolPrograms.
+	HasTools bool
 	// links has further names of programs.
 	links map[string]string
 }
@@ -32,10 +33,10 @@ type account struct{ name, hash string }
 
 // Few rounds, because guests are emulated.
 const (
-	hashOfGocubsgo = "$6$rounds=1000$virtflow$b.ALZBv0JeLEIoLU.8I57tgD.DNALaBAFu2FgU7x1pIVQsY4CtPNGmqiM.u8LDiELNAexM9EYd" +
-		"TCV2cMCkY310"
-	hashOfFedora = "$6$rounds=1000$virtflow$kJLnI6IUk9YTWUOOjd90V/uzRUmEAZQrI7/8Jc3pipJEkaXYP8uJe5ajMj6u8LfDJgJ7Pu6FMJ1" +
-		"iG7/k4dYpV0"
+	hashOfGocubsgo = "$6$rounds=1000$virtflow$" +
+		"b.ALZBv0JeLEIoLU.8I57tgD.DNALaBAFu2FgU7x1pIVQsY4CtPNGmqiM.u8LDiELNAexM9EYdTCV2cMCkY310"
+	hashOfFedora = "$6$rounds=1000$virtflow$" +
+		"kJLnI6IUk9YTWUOOjd90V/uzRUmEAZQrI7/8Jc3pipJEkaXYP8uJe5ajMj6u8LfDJgJ7Pu6FMJ1iG7/k4dYpV0"
 	noPassword = "*"
 )
 
@@ -51,11 +52,11 @@ func StandIns() []StandIn {
 		},
 		{
 			Name: "alpine-tools", system: "Alpine Linux", issue: alpine, prompt: alpinePrompt, user: alpineUser,
-			hasTools: true,
+			HasTools: true,
 		},
 		{
 			Name: "fedora", system: "Fedora Linux", prompt: `[\u@\h \W]\$`, user: account{"fedora", hashOfFedora},
-			issue: "Fedora Linux\nKernel \\r on an \\m (\\l)\n\n", hasTools: true,
+			issue: "Fedora Linux\nKernel \\r on an \\m (\\l)\n\n", HasTools: true,
 			links: map[string]string{"nc": "ncat"},
 		},
 	}
@@ -64,12 +65,12 @@ func StandIns() []StandIn {
 // StandInPackages are the packages from which stand-ins are made, besides the kernel.
 func StandInPackages() []string {
 	return append(Packages(), "bash", "e2fsprogs", "pciutils", "util-linux",
-		"dmidecode", "iproute2", "iputils-ping", "isc-dhcp-client", "libtss2-tcti-device0", "mokutil", "ncat", "procps", "stress",
-		"tpm2-tools", "virt-what")
+		"dmidecode", "iproute2", "iputils-ping", "isc-dhcp-client", "libtss2-tcti-device0", "mokutil", "ncat", "procps",
+		"stress", "tpm2-tools", "virt-what")
 }
 
-// standInPrograms returns the programs that every stand-in has: the shell of logins, with which busybox's own applets
-// do not come before other programs, and what busybox lacks.
+// standInPrograms returns the programs that every stand-in has: the shell of logins, which does not run busybox's
+// applets before other programs, as busybox's does, and what busybox lacks.
 func standInPrograms() []string {
 	return []string{
 		"/bin/bash", "/usr/sbin/dropbear", "/usr/bin/dropbearkey",
@@ -81,18 +82,11 @@ func standInPrograms() []string {
 func toolPrograms() []string {
 	const libraries = "/usr/lib/x86_64-linux-gnu/"
 	return []string{
-		"/usr/sbin/qemu-ga",
-		"/bin/ip", "/bin/ping", "/sbin/dhclient", "/sbin/dhclient-script", "/usr/bin/mokutil", "/usr/bin/ncat", "/usr/bin/pgrep",
-		"/usr/bin/pkill", "/usr/bin/stress", "/usr/bin/tpm2", libraries + "libtss2-tcti-device.so.0",
+		"/bin/ip", "/bin/ping", "/sbin/dhclient", "/sbin/dhclient-script", "/usr/bin/mokutil", "/usr/bin/ncat",
+		"/usr/bin/pgrep", "/usr/bin/pkill", "/usr/bin/stress", "/usr/bin/tpm2", "/usr/libexec/virt-what-cpuid-helper",
+		"/usr/sbin/dmidecode", "/usr/sbin/qemu-ga",
+		libraries + "libtss2-tcti-device.so.0",
 		libraries + "ossl-modules/legacy.so", // ncat warns without it
-		"/usr/sbin/dmidecode", "/usr/libexec/virt-what-cpuid-helper",
-	}
-}
-
-// deviceModules returns the kernel modules of devices and networks that few guests have.
-func deviceModules() []string {
-	return []string{
-		"dummy", "uas", "usb-storage", "veth", "virtio_mem", "vmw_vsock_virtio_transport", "xhci-pci",
 	}
 }
 
@@ -102,7 +96,7 @@ func BuildStandIns(ctx context.Context, from Unpacked, dir string) error {
 	initramfs := newTree()
 	err := addBusybox(ctx, initramfs, from.Root)
 	if err == nil {
-		err = addBoot(initramfs, from)
+		err = addBoot(ctx, initramfs, from, rootModules())
 	}
 	if err == nil {
 		// The root file system of a kernel that is started without this disk's command line.
@@ -127,7 +121,7 @@ func BuildStandIns(ctx context.Context, from Unpacked, dir string) error {
 // root puts the root file system together.
 func (s StandIn) root(ctx context.Context, from Unpacked) (*tree.Tree, error) {
 	programs := standInPrograms()
-	if s.hasTools {
+	if s.HasTools {
 		programs = append(programs, toolPrograms()...)
 	}
 	t, err := newRoot(ctx, from.Root, "standins", programs...)
@@ -139,10 +133,10 @@ func (s StandIn) root(ctx context.Context, from Unpacked) (*tree.Tree, error) {
 	}
 	t.Dir("media/cdrom", 0o755)
 	enable(t, "devices", "dropbear")
-	if err := addModules(t, from.Kernel); err != nil {
+	if err := addModules(ctx, t, from.Kernel); err != nil {
 		return nil, err
 	}
-	if s.hasTools {
+	if s.HasTools {
 		if err := t.FS(files, "tools"); err != nil {
 			return nil, err
 		}
@@ -160,20 +154,20 @@ func (s StandIn) root(ctx context.Context, from Unpacked) (*tree.Tree, error) {
 	return t, nil
 }
 
-// addModules adds the modules that are loaded when their device appears, where modprobe looks for them.
-func addModules(t *tree.Tree, kernel string) error {
-	available, err := findModules(filepath.Join(kernel, "lib", "modules"))
+// addModules adds the modules that are loaded for the devices that there are, where modprobe looks for them.
+func addModules(ctx context.Context, t *tree.Tree, kernel string) error {
+	available, err := findModules(kernel)
 	if err != nil {
 		return err
 	}
-	modules, err := available.order(deviceModules())
+	modules, err := available.order(ctx, append(wantedModules(), deviceModules()...))
 	if err != nil {
 		return err
 	}
 	for _, file := range modules {
 		name, err := filepath.Rel(kernel, file)
 		if err == nil {
-			err = t.File("usr/"+name, file)
+			err = t.File(closure.Merged("/"+name), file)
 		}
 		if err != nil {
 			return err
@@ -205,7 +199,7 @@ func (s StandIn) addFiles(t *tree.Tree) {
 		"issue":    s.issue,
 		"os-release": fmt.Sprintf("ID=virtflow-guest\nNAME=\"virtflow test guest for %[1]s\"\n"+
 			"PRETTY_NAME=\"virtflow test guest for %[1]s\"\nVERSION=\"1 (busybox)\"\nVERSION_ID=\"1\"\n", s.system),
-		"bash.bashrc": fmt.Sprintf("# Every interactive shell reads this.\nPS1='%s '\nunset HISTFILE\nset +H\n", s.prompt),
+		"bash.bashrc": fmt.Sprintf("# Interactive shells read this.\nPS1='%s '\nunset HISTFILE\nset +H\n", s.prompt),
 		"passwd": fmt.Sprintf("root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n"+
 			"%[1]s:x:%[2]d:%[2]d:%[1]s:/%[3]s:/bin/bash\n", s.user.name, id, home),
 		"shadow": fmt.Sprintf("root::19000:0:99999:7:::\nnobody:*:19000:0:99999:7:::\n%s:%s:19000:0:99999:7:::\n",

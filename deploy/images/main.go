@@ -89,8 +89,8 @@ func command() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "verify",
-			Short: "Boots the test guest under libvirt in the launcher's root, with virtio and with sata disks " +
-				"(needs root)",
+			Short: "Boots the test guest, with virtio and with sata disks, and the guests of KubeVirt's functional " +
+				"tests under libvirt in the launcher's root (needs root)",
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return verify(cmd.Context())

@@ -8,8 +8,8 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/recipes"
 )
 
-// verify proves the two images that are more than a binary: the test guest boots, answers and ends under the launcher's
-// own libvirt and QEMU, as the launcher's user, on both disk buses.
+// verify proves the images that are more than a binary: guests boot, answer and end under the launcher's own libvirt
+// and QEMU, as the launcher's user. The test guest does so on both disk buses, the stand-ins answer on their consoles.
 func verify(ctx context.Context) error {
 	builder, err := newBuilder()
 	if err != nil {
@@ -19,7 +19,7 @@ func verify(ctx context.Context) error {
 	if err := recipes.Verify(ctx, builder); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	fmt.Printf("The test guest boots, reboots and shuts down in the launcher's root (%s).\n",
+	fmt.Printf("The guests boot and shut down in the launcher's root (%s).\n",
 		time.Since(started).Round(time.Second))
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// sharedStorage is the StorageClass of make storage, and of what its volumes can do.
+// sharedStorage is the StorageClass of make storage.
 const sharedStorage = "shared"
 
 // endTime is how long an interrupted run may take to remove what its specs have made.

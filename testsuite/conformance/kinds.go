@@ -19,7 +19,7 @@ type kind struct{ group, version, plural, singular, kind string }
 // name returns the name of the kind's definition.
 func (k kind) name() string { return k.plural + "." + k.group }
 
-// standIns returns the kinds that have to exist. Those that virtflow has not get empty definitions.
+// standIns returns the kinds that have to exist. Those that virtflow lacks get empty definitions.
 func standIns() []kind {
 	const instancetypes, snapshots, backups = "instancetype.kubevirt.io", "snapshot.kubevirt.io", "backup.kubevirt.io"
 	return []kind{

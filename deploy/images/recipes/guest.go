@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,21 +53,23 @@ func containerDisk(contents map[string]string) (*tree.Tree, error) {
 // guestFolder builds the test guest's kernel, initramfs and disk unless they are in the cache. The packages are those
 // that they were made of.
 func (b *Builder) guestFolder(ctx context.Context) (folder, tag string, all []debian.Package, err error) {
-	return b.guests(ctx, "guest", guest.Packages(), guest.HostTools(), guest.Build)
+	return b.guests(ctx, "guest", b.Debian, guest.Packages(), guest.HostTools(), guest.Build)
 }
 
-// standInFolder is guestFolder for the stand-ins.
+// standInFolder is guestFolder for the stand-ins. The kernel of the launcher's release is unpacked by zstd, that of
+// Debian 12 by xz, which is half of a boot's time under emulation.
 func (b *Builder) standInFolder(ctx context.Context) (folder, tag string, all []debian.Package, err error) {
-	return b.guests(ctx, "stand-ins", guest.StandInPackages(), guest.StandInHostTools(), guest.BuildStandIns)
+	return b.guests(ctx, "stand-ins", b.LauncherDebian, guest.StandInPackages(), guest.StandInHostTools(),
+		guest.BuildStandIns)
 }
 
-// guests builds the files of one kind of guests, from the kernel, the loaders and the named packages, unless they are in
-// the cache.
+// guests builds the files of one kind of guests, from the kernel, the loaders and the named packages, unless they are
+// in the cache.
 func (b *Builder) guests(
-	ctx context.Context, kind string, names, hostTools []string,
+	ctx context.Context, kind string, kernels *debian.Archive, names, hostTools []string,
 	build func(context.Context, guest.Unpacked, string) error,
 ) (folder, tag string, all []debian.Package, err error) {
-	kernel, err := b.Debian.Resolve(ctx, guest.Kernel)
+	kernel, err := kernels.Resolve(ctx, guest.Kernel)
 	if err != nil {
 		return "", "", nil, err
 	}
@@ -94,7 +97,8 @@ func (b *Builder) guests(
 	if err != nil {
 		return "", "", nil, err
 	}
-	all = slices.Concat(kernel, packages, loaders)
+	userland := slices.Concat(packages, loaders)
+	all = slices.Concat(kernel, userland)
 	tag = cache.Key(kind+" 3", debian.List(kernel), debian.List(packages), debian.List(loaders), inputs)
 	folder = b.Cache.Path(kind + "-" + tag)
 	err = cache.Folder(folder, func(dir string) error {
@@ -103,7 +107,7 @@ func (b *Builder) guests(
 		if err := b.Debian.EnsureInstalled(ctx, hostTools...); err != nil {
 			return fmt.Errorf("install what builds guests' disks (%s): %w", strings.Join(hostTools, ", "), err)
 		}
-		if err := b.Debian.Fetch(ctx, all); err != nil {
+		if err := errors.Join(kernels.Fetch(ctx, kernel), b.Debian.Fetch(ctx, userland)); err != nil {
 			return err
 		}
 		work, err := os.MkdirTemp("", "virtflow-guest-")
@@ -115,7 +119,7 @@ func (b *Builder) guests(
 		if err := b.Debian.Extract(ctx, packages, root); err != nil {
 			return err
 		}
-		if err := b.Debian.Extract(ctx, kernel, boot); err != nil {
+		if err := kernels.Extract(ctx, kernel, boot); err != nil {
 			return err
 		}
 		if err := b.Debian.Extract(ctx, loaders, efi); err != nil {

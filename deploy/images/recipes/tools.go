@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 
 	"github.com/virtflow/virtflow/deploy/images/archive"
@@ -48,9 +47,8 @@ func tools(ctx context.Context, b *Builder) (Image, error) {
 		bom.Contents{Packages: packages}, files)
 }
 
-// addApplets adds busybox to a folder, and a link for each of its applets that is not left out and whose name is not
-// another program's there.
-func addApplets(ctx context.Context, files *tree.Tree, root closure.Root, folder string, without ...string) error {
+// addApplets adds busybox to a folder, and a link for each of its applets whose name is not another program's there.
+func addApplets(ctx context.Context, files *tree.Tree, root closure.Root, folder string) error {
 	busybox, err := root.Source("/bin/busybox")
 	if err != nil {
 		return err
@@ -63,7 +61,7 @@ func addApplets(ctx context.Context, files *tree.Tree, root closure.Root, folder
 		return err
 	}
 	for _, applet := range strings.Fields(string(applets)) {
-		if link := folder + "/" + applet; !files.Has(link) && !slices.Contains(without, applet) {
+		if link := folder + "/" + applet; !files.Has(link) {
 			files.Symlink(link, "busybox")
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/virtflow/virtflow/deploy/images/closure"
 	"github.com/virtflow/virtflow/deploy/images/daemon"
 	"github.com/virtflow/virtflow/deploy/images/debian"
-	"github.com/virtflow/virtflow/deploy/images/sandbox"
 	"github.com/virtflow/virtflow/launcher/cloudinit"
 	"github.com/virtflow/virtflow/launcher/iso"
 )
@@ -21,13 +20,17 @@ import (
 // stepWait is the longest that one step of a boot may take under emulation on a loaded machine.
 const stepWait = 120 * time.Second
 
-// Verify boots the test guest in the launcher's root, once on each disk bus.
+// Verify boots the test guest in the launcher's root, once on each disk bus, and then each stand-in.
 func Verify(ctx context.Context, b *Builder) error {
 	return debian.Again(func() error { return verify(ctx, b) })
 }
 
 func verify(ctx context.Context, b *Builder) error {
 	folder, _, _, err := b.guestFolder(ctx)
+	if err != nil {
+		return err
+	}
+	standIns, _, _, err := b.standInFolder(ctx)
 	if err != nil {
 		return err
 	}
@@ -52,19 +55,20 @@ func verify(ctx context.Context, b *Builder) error {
 	if err := errors.Join(os.Mkdir(root, 0o755), files.Unpack(root)); err != nil {
 		return err
 	}
-	libvirtd, err := daemon.Start(ctx, root, virsh, work, sandbox.Mount{Host: folder, Inside: "/run/virtflow/guest"})
+	libvirtd, err := daemon.Start(ctx, root, virsh, work)
 	if err != nil {
 		return err
 	}
 	defer libvirtd.Stop()
 	for _, bus := range []string{"virtio", "sata"} {
-		boot := boot{builder: b, daemon: libvirtd, bus: bus, name: "guest-" + bus}
-		if err := boot.run(ctx, filepath.Join(folder, "disk.img")); err != nil {
-			serial, _ := os.ReadFile(boot.path("serial.log"))
-			return fmt.Errorf("guest with %s disks: %w\nserial log:\n%s", bus, err, serial)
+		guest := boot{builder: b, daemon: libvirtd, bus: bus, name: "guest-" + bus,
+			disk: filepath.Join(folder, "disk.img"), format: "raw",
+			userData: "#cloud-config\nruncmd:\n  - [ sh, -c, \"echo user data on $(hostname)\" ]\n"}
+		if err := guest.run(ctx, guest.bootAndRestart); err != nil {
+			return err
 		}
 	}
-	return nil
+	return verifyStandIns(ctx, boot{builder: b, daemon: libvirtd, bus: "virtio", format: "qcow2"}, standIns)
 }
 
 // boot is one guest's life.
@@ -72,21 +76,42 @@ type boot struct {
 	builder   *Builder
 	daemon    *daemon.Daemon
 	bus, name string
+	// disk is the path of the image, which is copied.
+	disk, format string
+	userData     string
 }
 
 func (b boot) path(file string) string { return filepath.Join(b.daemon.Dir, b.name+"-"+file) }
 
-func (b boot) run(ctx context.Context, disk string) error {
-	data, err := os.ReadFile(disk)
+// run starts the guest for a story of it.
+func (b boot) run(ctx context.Context, story func(context.Context) error) error {
+	err := b.prepare()
+	if err == nil {
+		if _, err = b.daemon.Virsh(ctx, "create", b.path("domain.xml")); err != nil {
+			err = fmt.Errorf("%w\n%s", err, b.daemon.Said())
+		}
+	}
+	if err == nil {
+		err = story(ctx)
+	}
+	if err != nil {
+		serial, _ := os.ReadFile(b.path("serial.log"))
+		return fmt.Errorf("%s: %w\nserial log:\n%s", b.name, err, serial)
+	}
+	return nil
+}
+
+// prepare writes the guest's disks and its description.
+func (b boot) prepare() error {
+	data, err := os.ReadFile(b.disk)
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(b.path("disk.img"), data, 0o600); err != nil {
 		return err
 	}
-	files, err := cloudinit.NoCloud(cloudinit.Machine{UUID: b.name, Hostname: b.name}, cloudinit.Data{
-		User: []byte("#cloud-config\nruncmd:\n  - [ sh, -c, \"echo user data on $(hostname)\" ]\n"),
-	})
+	files, err := cloudinit.NoCloud(cloudinit.Machine{UUID: b.name, Hostname: b.name},
+		cloudinit.Data{User: []byte(b.userData)})
 	if err != nil {
 		return err
 	}
@@ -101,15 +126,12 @@ func (b boot) run(ctx context.Context, disk string) error {
 			return err
 		}
 	}
-	return b.bootAndRestart(ctx)
+	return nil
 }
 
-// bootAndRestart starts the guest, restarts it from inside through its agent, and presses the power button.
+// bootAndRestart restarts the test guest from inside through its agent, and presses the power button.
 func (b boot) bootAndRestart(ctx context.Context) error {
 	started := time.Now()
-	if _, err := b.daemon.Virsh(ctx, "create", b.path("domain.xml")); err != nil {
-		return fmt.Errorf("%w\n%s", err, b.daemon.Said())
-	}
 	steps := []struct {
 		what  string
 		do    []string
@@ -126,11 +148,7 @@ func (b boot) bootAndRestart(ctx context.Context) error {
 	for _, step := range steps {
 		if step.do != nil {
 			if step.do[0] == "qemu-agent-command" {
-				// The agent may still be getting to know libvirt.
-				if err := await(ctx, "answer of the guest agent", func() bool {
-					_, err := b.daemon.Virsh(ctx, "qemu-agent-command", b.name, `{"execute":"guest-ping"}`)
-					return err == nil
-				}); err != nil {
+				if err := b.awaitAgent(ctx); err != nil {
 					return err
 				}
 			}
@@ -149,6 +167,18 @@ func (b boot) bootAndRestart(ctx context.Context) error {
 		b.builder.Log.Info().Str("bus", b.bus).Str("after", time.Since(started).Round(10*time.Millisecond).String()).
 			Msg(step.what)
 	}
+	return b.awaitEnd(ctx)
+}
+
+// awaitAgent waits until the guest's agent answers: it may still be getting to know libvirt.
+func (b boot) awaitAgent(ctx context.Context) error {
+	return await(ctx, "answer of the guest agent", func() bool {
+		_, err := b.daemon.Virsh(ctx, "qemu-agent-command", b.name, `{"execute":"guest-ping"}`)
+		return err == nil
+	})
+}
+
+func (b boot) awaitEnd(ctx context.Context) error {
 	return await(ctx, "end of the domain", func() bool {
 		names, err := b.daemon.Virsh(ctx, "list", "--name")
 		return err == nil && !strings.Contains(names, b.name)
@@ -183,7 +213,7 @@ func (b boot) domain() string {
   <devices>
     <emulator>/usr/bin/qemu-system-x86_64</emulator>
     <controller type='usb' model='none'/>
-    <disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='%sdisk.img'/><target dev='%s' bus='%s'/></disk>
+    <disk type='file' device='disk'><driver name='qemu' type='%s'/><source file='%sdisk.img'/><target dev='%s' bus='%s'/></disk>
     <disk type='file' device='cdrom'><driver name='qemu' type='raw'/><source file='%scidata.iso'/><target dev='sdb' bus='sata'/><readonly/></disk>
     <interface type='user'><model type='virtio-non-transitional'/></interface>
     <serial type='unix'><source mode='bind' path='%sserial.sock'/><log file='%sserial.log' append='on'/><target port='0'/></serial>
@@ -194,5 +224,5 @@ func (b boot) domain() string {
     <rng model='virtio-non-transitional'><backend model='random'>/dev/urandom</backend></rng>
   </devices>
 </domain>
-`, b.name, guest.MinimumMiB, inside, device, b.bus, inside, inside, inside, inside, inside)
+`, b.name, guest.MinimumMiB, b.format, inside, device, b.bus, inside, inside, inside, inside, inside)
 }

@@ -15,7 +15,7 @@
 # Names come first, because all else needs them.
 
 function unquote(s) { gsub(/^[ \t"']+|[ \t"']+$/, "", s); return s }
-function emit(verb, argument) { if (interface != "" && argument != "") out = out verb "\t" interface "\t" argument "\n" }
+function emit(verb, argument) { if (interface && argument) out = out verb "\t" interface "\t" argument "\n" }
 function finish() { if (mac != "" && name != "") printf "rename\t%s\t%s\n", name, tolower(mac); mac = name = "" }
 
 /^[ \t]*(#|$)/ { next }
