@@ -11,21 +11,27 @@ import (
 	"time"
 )
 
-//go:embed operator.yaml
-var operator string
+// standInProcesses are objects with the names and labels of KubeVirt's processes. IMAGE stands for their image.
+//
+//go:embed standins.yaml
+var standInProcesses string
 
 // settleTime limits each wait for what the tests require.
 const settleTime = 2 * time.Minute
 
-// rolloutStrategy is KubeVirt's default, which the tests rely on. virtflow's manifests set another one.
-const rolloutStrategy = "LiveUpdate"
+// testConfiguration changes the KubeVirt object for the tests: KubeVirt's default rollout strategy, and those feature
+// gates of KubeVirt's own runs that virtflow has.
+const testConfiguration = `{"spec":{"configuration":{"vmRolloutStrategy":"LiveUpdate",` +
+	`"developerConfiguration":{"featureGates":["RebootPolicy","EnableVirtioFsStorageVolumes"]}}}}`
 
 // cluster is the one that kubectl reaches.
 type cluster struct {
 	// namespace is the one that virtflow runs in.
 	namespace string
-	// rolloutStrategy is the one before the run.
-	rolloutStrategy string
+	// image has a shell and ncat.
+	image string
+	// spec is the KubeVirt object's before the run, as JSON.
+	spec string
 }
 
 // kubectl runs kubectl and returns its output.
@@ -42,11 +48,14 @@ func kubectl(ctx context.Context, stdin string, args ...string) (string, error) 
 
 // prepare makes what the tests require and virtflow does not have, until tidy, and waits until virtflow is available.
 func (c *cluster) prepare(ctx context.Context) error {
+	if err := isLocal(ctx); err != nil {
+		return err
+	}
 	have, err := kubectl(ctx, "", "get", "customresourcedefinitions", "-o", "name")
 	if err != nil {
 		return err
 	}
-	manifest := operator
+	manifest := strings.ReplaceAll(standInProcesses, "IMAGE", c.image)
 	wait := []string{"wait", "--for=condition=Established", "--timeout=" + settleTime.String()}
 	lacking := missing(standIns(), have)
 	for _, k := range lacking {
@@ -65,10 +74,11 @@ func (c *cluster) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.replaceRolloutStrategy(ctx); err != nil {
+	if err := c.configure(ctx); err != nil {
 		return err
 	}
 	for _, until := range []string{"rollout status deployment/virt-operator",
+		"rollout status daemonset/virt-handler",
 		"wait kubevirt --all --for=condition=Available"} {
 		args := append(strings.Fields(until), "-n", c.namespace, "--timeout="+settleTime.String())
 		if _, err := kubectl(ctx, "", args...); err != nil {
@@ -78,20 +88,32 @@ func (c *cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// replaceRolloutStrategy sets KubeVirt's default, and keeps the strategy before.
-func (c *cluster) replaceRolloutStrategy(ctx context.Context) error {
-	before, err := kubectl(ctx, "", "-n", c.namespace, "get", "kubevirt", "kubevirt", "-o",
-		"jsonpath={.spec.configuration.vmRolloutStrategy}")
+// isLocal returns an error unless kubectl reaches an API server on this machine: a run changes the cluster, and starts
+// privileged pods.
+func isLocal(ctx context.Context) error {
+	server, err := kubectl(ctx, "", "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
 	if err != nil {
 		return err
 	}
-	c.rolloutStrategy = before
-	return c.setRolloutStrategy(ctx, rolloutStrategy)
+	if !strings.HasPrefix(server, "https://127.0.0.1:") {
+		return fmt.Errorf("the API server %q is not the local cluster's: run this with the environment of make env", server)
+	}
+	return nil
 }
 
-func (c *cluster) setRolloutStrategy(ctx context.Context, strategy string) error {
-	patch := fmt.Sprintf(`{"spec":{"configuration":{"vmRolloutStrategy":%q}}}`, strategy)
-	_, err := kubectl(ctx, "", "-n", c.namespace, "patch", "kubevirt", "kubevirt", "--type=merge", "--patch="+patch)
+// configure changes the KubeVirt object, and keeps what it was.
+func (c *cluster) configure(ctx context.Context) error {
+	spec, err := kubectl(ctx, "", "-n", c.namespace, "get", "kubevirt", "kubevirt", "-o", "jsonpath={.spec}")
+	if err != nil {
+		return err
+	}
+	c.spec = spec
+	return c.patch(ctx, "merge", testConfiguration)
+}
+
+// patch patches the KubeVirt object.
+func (c *cluster) patch(ctx context.Context, kind, patch string) error {
+	_, err := kubectl(ctx, "", "-n", c.namespace, "patch", "kubevirt", "kubevirt", "--type="+kind, "--patch="+patch)
 	return err
 }
 
@@ -105,12 +127,12 @@ func missing(kinds []kind, have string) []kind {
 
 // tidy undoes what prepare has done.
 func (c *cluster) tidy(ctx context.Context) error {
-	if c.rolloutStrategy != "" {
-		if err := c.setRolloutStrategy(ctx, c.rolloutStrategy); err != nil {
+	if c.spec != "" {
+		if err := c.patch(ctx, "json", `[{"op":"replace","path":"/spec","value":`+c.spec+`}]`); err != nil {
 			return err
 		}
 	}
-	for _, kinds := range []string{"deployments", "customresourcedefinitions"} {
+	for _, kinds := range []string{"deployments,daemonsets", "customresourcedefinitions"} {
 		_, err := kubectl(ctx, "", "-n", c.namespace, "delete", kinds, "--selector", standInLabel,
 			"--timeout="+settleTime.String())
 		if err != nil {

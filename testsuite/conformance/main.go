@@ -118,18 +118,14 @@ func (o options) execute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	got, err := o.onCluster(ctx, chosen)
-	if err != nil {
-		return err
+	c := &cluster{namespace: o.namespace, image: o.prefix + "/vm-killer:" + o.tag}
+	got, err := o.onCluster(ctx, c, chosen)
+	if err == nil {
+		err = o.conclude(all, chosen, got.specs(commit))
 	}
-	reported := got.specs(commit)
-	if o.turn < 0 {
-		recorded := merge(all, reported)
-		if err := errors.Join(writeResults(resultsFile, recorded), writePages(recorded)); err != nil {
-			return err
-		}
-	}
-	return o.judge(all, slices.DeleteFunc(reported, func(s spec) bool { return s.Commit == "" }))
+	tidying, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*settleTime)
+	defer cancel()
+	return errors.Join(err, c.tidy(tidying))
 }
 
 // focusExpression returns the expression of --focus; nil: none.
@@ -144,14 +140,24 @@ func (o options) focusExpression() (*regexp.Regexp, error) {
 	return focus, nil
 }
 
-// onCluster runs specs on the cluster that kubectl reaches.
-func (o options) onCluster(ctx context.Context, specs []spec) (got report, err error) {
-	c := &cluster{namespace: o.namespace}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*settleTime)
-		defer cancel()
-		err = errors.Join(err, c.tidy(ctx))
-	}()
+// conclude records the outcomes of a run, unless it was a turn, and prints them. A turn fails when a spec did not run.
+func (o options) conclude(before, chosen, reported []spec) error {
+	if o.turn < 0 {
+		recorded := merge(before, reported)
+		if err := errors.Join(writeResults(resultsFile, recorded), writePages(recorded)); err != nil {
+			return err
+		}
+	}
+	ran := slices.DeleteFunc(reported, func(s spec) bool { return s.Commit == "" })
+	err := o.judge(before, ran)
+	if n := without(chosen, ran); o.turn >= 0 && n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d specs whose turn it is did not run", n))
+	}
+	return err
+}
+
+// onCluster runs specs on a cluster.
+func (o options) onCluster(ctx context.Context, c *cluster, specs []spec) (report, error) {
 	if err := c.prepare(ctx); err != nil {
 		return report{}, err
 	}

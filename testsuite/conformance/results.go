@@ -71,3 +71,18 @@ func regressions(recorded, ran []spec) []spec {
 	}
 	return out
 }
+
+// without returns how many of the chosen specs did not run.
+func without(chosen, ran []spec) int {
+	has := map[string]bool{}
+	for _, s := range ran {
+		has[s.Name] = true
+	}
+	n := 0
+	for _, s := range chosen {
+		if !has[s.Name] {
+			n++
+		}
+	}
+	return n
+}

@@ -45,3 +45,9 @@ func TestRecordsOneSpecPerLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2+len(specs), strings.Count(string(text), "\n"))
 }
+
+func TestWithout(t *testing.T) {
+	a, b := spec{Name: "a"}, spec{Name: "b"}
+	require.Equal(t, 1, without([]spec{a, b}, []spec{b}))
+	require.Zero(t, without([]spec{a}, []spec{b, a}))
+}
