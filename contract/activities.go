@@ -286,8 +286,8 @@ type PatchVMIInput struct {
 	Events []Event  `json:"events,omitempty"`
 }
 
-// EvictionMark names a guest's pod and the pod's node. The pod gets AnnotationEvictionInProgress if the VMI says that
-// the guest is to leave that node, and loses it otherwise.
+// EvictionMark names a guest's pod and the pod's node. The pod gets AnnotationEvictionInProgress if the VMI's
+// evacuationNodeName is that node, and loses it otherwise.
 type EvictionMark struct {
 	Pod  Object `json:"pod"`
 	Node string `json:"node"`
