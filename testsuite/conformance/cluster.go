@@ -5,6 +5,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net"
+	"net/url"
 	"os/exec"
 	"slices"
 	"strings"
@@ -95,10 +97,27 @@ func isLocal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(server, "https://127.0.0.1:") {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("list this machine's addresses: %w", err)
+	}
+	if !isOn(server, addresses) {
 		return fmt.Errorf("the API server %q is not the local cluster's: run this with the environment of make env", server)
 	}
 	return nil
+}
+
+// isOn reports whether a URL's host is one of some addresses.
+func isOn(server string, addresses []net.Addr) bool {
+	u, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	host := net.ParseIP(u.Hostname())
+	return host != nil && slices.ContainsFunc(addresses, func(a net.Addr) bool {
+		network, ok := a.(*net.IPNet)
+		return ok && network.IP.Equal(host)
+	})
 }
 
 // configure changes the KubeVirt object, and keeps what it was.
