@@ -28,6 +28,8 @@ type run struct {
 	// folder has the reports, and Ginkgo's output.
 	folder    string
 	processes int
+	// attempts is how often a spec may run until it passes.
+	attempts int
 	lasts     time.Duration
 	out       io.Writer
 }
@@ -50,7 +52,7 @@ func (r run) execute(ctx context.Context, specs []spec, flags []string) (report,
 		return report{}, fmt.Errorf("remove the report of an earlier run: %w", err)
 	}
 	args := []string{"run", "--procs=" + strconv.Itoa(r.processes), "--timeout=" + r.lasts.String(), "--no-color",
-		"--silence-skips", "--output-dir=" + r.folder, "--json-report=" + name}
+		"--flake-attempts=" + strconv.Itoa(r.attempts), "--silence-skips", "--output-dir=" + r.folder, "--json-report=" + name}
 	args = append(append(args, focusFiles(specs)...), r.tests, "--")
 	cmd := r.command(ctx, r.ginkgo, append(args, flags...)...)
 	cmd.Env = append(os.Environ(), "REPORTER_MAX_FAILS=-1") // no state of the cluster for each failure

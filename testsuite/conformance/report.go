@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // maxMessage limits the recorded part of a failure's text, in characters.
@@ -125,9 +126,15 @@ func (r report) outcome(s specReport) (outcome, message string) {
 	return "", ""
 }
 
-// shorten returns the beginning of a text, in one line.
+// shorten returns the beginning of a text, in one line, without characters that cannot be printed.
 func shorten(text string) string {
-	line := []rune(strings.Join(strings.Fields(text), " "))
+	printable := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) && !unicode.IsSpace(r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		return r
+	}, text)
+	line := []rune(strings.Join(strings.Fields(printable), " "))
 	if len(line) > maxMessage {
 		return string(line[:maxMessage-1]) + "…"
 	}

@@ -92,5 +92,6 @@ func TestRefusesReportOfSeveralSuites(t *testing.T) {
 
 func TestShortensMessages(t *testing.T) {
 	require.Equal(t, "a b", shorten(" a\n\tb\n"))
+	require.Equal(t, "SSH-2.0", shorten("SSH\x1b-2\x00.0\xff"))
 	require.Len(t, []rune(shorten(strings.Repeat("ä", 2*maxMessage))), maxMessage)
 }

@@ -157,9 +157,9 @@ func virtioDisk(context.Context, conformanceParts) (*tree.Tree, []debian.Package
 }
 
 // shellPackages returns the packages of the images with a shell.
-func shellPackages() []string { return []string{"bash", "busybox-static", "ncat"} }
+func shellPackages() []string { return []string{"bash", "busybox-static", "ncat", "procps"} }
 
-// shellTree is the content of the images with a shell: bash, ncat, and busybox's applets. Some of the tests' pods end
+// shellTree is the content of the images with a shell: bash, ncat, pkill, and busybox's applets. Some of the tests' pods end
 // processes of their node by name; nodes of the local cluster have PID namespaces of their own.
 func shellTree(ctx context.Context, p conformanceParts) (*tree.Tree, []debian.Package, error) {
 	files := tree.New()
@@ -170,7 +170,7 @@ func shellTree(ctx context.Context, p conformanceParts) (*tree.Tree, []debian.Pa
 	}
 	root := closure.Root(p.shell)
 	const legacy = "/usr/lib/x86_64-linux-gnu/ossl-modules/legacy.so" // ncat warns without it
-	if err := root.Add(files, "/bin/bash", "/usr/bin/ncat", legacy); err != nil {
+	if err := root.Add(files, "/bin/bash", "/usr/bin/ncat", "/usr/bin/pkill", legacy); err != nil {
 		return nil, nil, err
 	}
 	files.Symlink("usr/bin/sh", "bash")
