@@ -34,8 +34,8 @@ type EvacueesObservation struct {
 	Marked int `json:"marked"`
 }
 
-// TaintDrain is the key of the taint (effect NoSchedule) of a node that all its guests are to leave: KubeVirt's
-// default, and the only one.
+// TaintDrain is the key of the taint (effect NoSchedule) of a node that all its guests are to leave, unless the
+// KubeVirt object names another (configuration.migrations.nodeDrainTaintKey).
 const TaintDrain = "kubevirt.io/drain"
 
 // DrainScope is which guests are to leave.
@@ -46,7 +46,7 @@ const (
 	// ScopeMarked means those whose pods were to be evicted (status.evacuationNodeName).
 	ScopeMarked DrainScope = "marked"
 	// ScopeAll means all of them; those that are not to be moved are evicted when the others have left. Only while the
-	// node is cordoned or has TaintDrain.
+	// node is cordoned or has the drain taint.
 	ScopeAll DrainScope = "all"
 )
 
@@ -156,7 +156,7 @@ type Movable struct {
 }
 
 // CreateMigrationsInput asks for migrations of instances away from a node: of any of them while the node is cordoned or
-// has TaintDrain, otherwise of marked ones only. Event SuccessfulCreate or FailedCreate on each instance.
+// has the drain taint, otherwise of marked ones only. Event SuccessfulCreate or FailedCreate on each instance.
 type CreateMigrationsInput struct {
 	Node      string    `json:"node"`
 	Instances []Movable `json:"instances"` // VMI and Descheduled count
@@ -181,7 +181,7 @@ type DeleteMigrationsInput struct {
 }
 
 // EvictPodInput evicts the launcher pod of an instance that is not to be moved, while the node is cordoned or has
-// TaintDrain. PodDisruptionBudgets apply.
+// the drain taint. PodDisruptionBudgets apply.
 type EvictPodInput struct {
 	Node string `json:"node"`
 	VMI  Object `json:"vmi"`

@@ -326,10 +326,13 @@ type NodeObservation struct {
 	WorkerVersion string `json:"workerVersion,omitempty"`
 
 	OutOfService bool              `json:"outOfService,omitempty"` // tainted node.kubernetes.io/out-of-service
-	Drain        bool              `json:"drain,omitempty"`        // tainted TaintDrain
+	Drain        bool              `json:"drain,omitempty"`        // has the drain taint
 	Labels       map[string]string `json:"labels,omitempty"`       // only those that virtflow owns
 	// Capabilities is the CapabilityDigest of its labels.
 	Capabilities string `json:"capabilities,omitempty"`
+	// DrainVersion is the version of the KubeVirt object that named the taint of Drain, or up to which that object was
+	// known not to exist; "": not known.
+	DrainVersion string `json:"drainVersion,omitempty"`
 }
 
 // NodeReport is a node worker's report of its host, at its start and whenever the host changes.

@@ -1,7 +1,7 @@
 // Package crdwatch watches Kubernetes and sends workflows what changes there. Informers keep stripped copies of
 // VirtualMachines, VirtualMachineInstances, their replica sets and migrations, launcher pods, nodes, node workers'
-// pods, PersistentVolumeClaims and DataVolumes. Each change becomes a small observation (package observe), which is
-// delivered to the workflow that owns the object, and to the owner of that one.
+// pods, PersistentVolumeClaims and DataVolumes, and of the KubeVirt object. Each change becomes a small observation
+// (package observe), which is delivered to the workflow that owns the object, and to the owner of that one.
 //
 // It decides nothing about machines. It terminates workflows that this release cannot replay (package upgrade), and
 // begins a new epoch when a database was restored (package restore). It writes nothing to Kubernetes but two Leases,
@@ -28,6 +28,6 @@
 //	""                   pods, nodes                                get, list, watch   (cluster)
 //	""                   persistentvolumeclaims                     list, watch        (cluster)
 //	coordination.k8s.io  leases                                     get, create, update (own namespace)
-//	kubevirt.io          kubevirts                                  get                (own namespace)
+//	kubevirt.io          kubevirts                                  get, list, watch   (own namespace)
 //	""                   events                                     create             (own namespace)
 package crdwatch

@@ -117,8 +117,9 @@ func (a *Activities) whyNotDrained(ctx context.Context, name string) (string, er
 	case err != nil:
 		return "", failure("reading node "+name, err)
 	}
-	if o := observe.Node(node, false); !o.Unschedulable && !o.Drain {
-		return "node " + name + " is neither cordoned nor tainted " + contract.TaintDrain + " now", nil
+	taint := a.Settings().DrainTaint()
+	if o := observe.Node(node, false, taint); !o.Unschedulable && !o.Drain {
+		return "node " + name + " is neither cordoned nor tainted " + taint + " now", nil
 	}
 	return "", nil
 }

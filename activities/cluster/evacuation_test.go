@@ -14,6 +14,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/internal/settings"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 )
 
@@ -244,6 +245,14 @@ func TestUnmarkedInstanceMovesOnlyDuringDrain(t *testing.T) {
 	require.Equal(t, 1, made("cordoned", unmarked).Made)
 	w.node(t, taint)
 	require.Equal(t, 1, made("tainted", unmarked).Made)
+	w.Settings = func() settings.Settings {
+		s := settings.Default()
+		s.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{
+			NodeDrainTaintKey: new("example.com/maintenance")}
+		return s
+	}
+	require.Equal(t, "node node-1 is neither cordoned nor tainted example.com/maintenance now",
+		made("other-taint", unmarked).Refused[0].Why)
 }
 
 // TestANameThatIsNoLabelHidesNoOther: an instance whose name is no valid label value does not hide the migrations of

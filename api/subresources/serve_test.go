@@ -36,6 +36,7 @@ import (
 	"github.com/virtflow/virtflow/api/subresources"
 	"github.com/virtflow/virtflow/api/subresources/streams"
 	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/internal/defaults"
 	"github.com/virtflow/virtflow/testsuite/kube"
 )
 
@@ -109,6 +110,8 @@ type rig struct {
 	allow      func(authorizationv1.SubjectAccessReviewSpec) bool
 	// denied is the reason for which the API server refuses to create; "": it does not.
 	denied string
+	// cluster has the settings.
+	cluster defaults.Cluster
 }
 
 func newRig(t *testing.T) *rig {
@@ -186,6 +189,7 @@ func newRig(t *testing.T) *rig {
 		Log:     zerolog.Nop(),
 		Refused: func(code int) { r.turnedAway = append(r.turnedAway, code) },
 		Streams: toGuests.Handlers(),
+		Cluster: func(context.Context) (defaults.Cluster, error) { return r.cluster, nil },
 	})
 	require.NoError(t, err)
 	r.server = httptest.NewUnstartedServer(service)

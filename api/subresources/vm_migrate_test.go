@@ -97,4 +97,6 @@ func TestRefusesToCancelEvacuationByTaint(t *testing.T) {
 	require.Equal(t, "drained", r.getVMI("marked").Status.EvacuationNodeName)
 	require.Equal(t, 200, r.do("PUT", "virtualmachineinstances/cordoned/evacuate/cancel", "{}").code)
 	require.Empty(t, r.getVMI("cordoned").Status.EvacuationNodeName)
+	r.cluster.Configuration.MigrationConfiguration = &kubevirtv1.MigrationConfiguration{NodeDrainTaintKey: new("a/b")}
+	require.Equal(t, 200, r.do("PUT", "virtualmachineinstances/marked/evacuate/cancel", "{}").code, "of another taint")
 }

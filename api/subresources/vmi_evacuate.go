@@ -12,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/virtflow/virtflow/contract"
 )
 
 func (s *Service) cancelEvacuationVM(w http.ResponseWriter, r *Request) error {
@@ -87,7 +85,11 @@ func (s *Service) drained(ctx context.Context, vmi *kubevirtv1.VirtualMachineIns
 	case err != nil:
 		return apierrors.NewInternalError(fmt.Errorf("unable to retrieve node [%s]: %w", name, err))
 	}
-	drain := corev1.Taint{Key: contract.TaintDrain, Effect: corev1.TaintEffectNoSchedule}
+	cluster, err := s.Cluster(ctx)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	drain := corev1.Taint{Key: cluster.DrainTaint(), Effect: corev1.TaintEffectNoSchedule}
 	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&drain) }) {
 		return apierrors.NewBadRequest(fmt.Sprintf("Node %q has NodeDrainTaintKey %q", name, drain.ToString()))
 	}

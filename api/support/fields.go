@@ -1,9 +1,6 @@
 package support
 
-import (
-	"github.com/virtflow/virtflow/contract"
-	"github.com/virtflow/virtflow/internal/defaults"
-)
+import "github.com/virtflow/virtflow/internal/defaults"
 
 // VMISpec lists the supported fields of a VirtualMachineInstance's spec.
 func VMISpec() []Field {
@@ -60,7 +57,7 @@ func Configuration() []Field {
 		// These have nothing to change: no volumes are pending, and no level is set.
 		{Path: "configuration.migrations.matchSELinuxLevelOnMigration"},
 		{Path: "configuration.migrations.utilityVolumesTimeout"},
-		{Path: "configuration.migrations.nodeDrainTaintKey", Values: []string{contract.TaintDrain}},
+		{Path: "configuration.migrations.nodeDrainTaintKey"},
 		{Path: "configuration.migrations.parallelMigrationsPerCluster"},
 		{Path: "configuration.migrations.parallelOutboundMigrationsPerNode"},
 		{Path: "configuration.migrations.progressTimeout"},

@@ -132,7 +132,6 @@ func whyOfConfiguration() [][2]string {
 		{c + "migrations.disableTLS", "guests never move without TLS"},
 		{c + "migrations.maxDowntimeMs", later + ": the downtime grows by itself while a guest does not converge"},
 		{c + "migrations.network", later + ": guests move by migration0 of the node worker's pod, or on the pod network"},
-		{c + "migrations.nodeDrainTaintKey", later + ": the key is fixed"},
 		{c + "minCPUModel", later},
 		{c + "network.binding", "a binding plugin is a program that changes the guest's domain beside the launcher"},
 		{c + "network.defaultNetworkInterface", removed},

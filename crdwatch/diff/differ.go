@@ -62,6 +62,7 @@ func Subscribe(i *watch.Informers, leading func() *Differ) error {
 		subscribe(i.Workers, leading, worker, worker),
 		subscribe(i.PVCs, leading, (*Differ).sendPVC, (*Differ).sendPVC),
 		subscribe(i.DataVolumes, leading, (*Differ).sendDataVolume, (*Differ).sendDataVolume),
+		subscribe(i.Settings, leading, (*Differ).sendDrains, (*Differ).sendDrains),
 	)
 	if err != nil {
 		return fmt.Errorf("subscribing to an informer: %w", err)
@@ -140,6 +141,23 @@ func (d *Differ) sendNodeMissing(name string) {
 	if _, there := watch.Get[*corev1.Node](d.informers.Nodes, name); !there {
 		d.others.nodeStates.sendGone(name, "", resync)
 	}
+}
+
+// sendDrains sends the nodes that begin or cease to be drained because the KubeVirt object names another taint. Nodes
+// that were never sent are on their way already.
+func (d *Differ) sendDrains(*kubevirt.KubeVirt) {
+	for _, node := range watch.List[*corev1.Node](d.informers.Nodes) {
+		if d.hasDrainChanged(node) {
+			d.entities.node.sendChanged(node.Name, change)
+		}
+	}
+}
+
+func (d *Differ) hasDrainChanged(node *corev1.Node) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last, known := recall(d.record, d.entities.node.kind, string(node.UID))
+	return known && d.informers.HasDrainChanged(node, last)
 }
 
 // sendPVC sends a PVC, or that it is gone, to the instances that use it, and to the VMs whose templates create it.

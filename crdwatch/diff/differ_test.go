@@ -354,3 +354,45 @@ func TestSendsNodeWithWorkerState(t *testing.T) {
 	e.entities.node.sendChanged("node1", change)
 	require.Equal(t, []string{"observe-node+ n"}, waiting(e, "node/node1"))
 }
+
+// TestSendsNodeWhenDrainTaintChanges: only the nodes with one of the two taints are sent again, also when the KubeVirt
+// object is gone.
+func TestSendsNodeWhenDrainTaintChanges(t *testing.T) {
+	e := newTestDiffer(t)
+	for name, key := range map[string]string{"plain": "x", "former": contract.TaintDrain, "latter": "a.b/empty"} {
+		require.NoError(t, e.informers.Nodes.GetStore().Add(stripped(t, &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}}},
+		})))
+	}
+	kv := stripped(t, &kubevirt.KubeVirt{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "kubevirt", ResourceVersion: "8"},
+		Spec: kubevirt.KubeVirtSpec{Configuration: kubevirt.KubeVirtConfiguration{
+			MigrationConfiguration: &kubevirt.MigrationConfiguration{NodeDrainTaintKey: new("a.b/empty")}}},
+	})
+	e.sendDrains(kv)
+	drains := func() map[string]bool {
+		out := map[string]bool{}
+		for _, name := range []string{"plain", "former", "latter"} {
+			for _, d := range outbox(e).pending[contract.NodeID(name)] {
+				out[name] = d.Payload.(contract.NodeObservation).Drain
+			}
+			delete(outbox(e).pending, contract.NodeID(name))
+		}
+		return out
+	}
+	require.Empty(t, drains(), "nothing has been sent yet")
+	for _, name := range []string{"plain", "former", "latter"} {
+		e.entities.node.sendChanged(name, change)
+	}
+	require.Equal(t, map[string]bool{"plain": false, "former": true, "latter": false}, drains())
+	require.NoError(t, e.informers.Settings.GetStore().Add(kv))
+	e.sendDrains(kv)
+	require.Equal(t, "8", outbox(e).pending[contract.NodeID("latter")][0].Payload.(contract.NodeObservation).DrainVersion)
+	require.Equal(t, map[string]bool{"former": false, "latter": true}, drains())
+	e.sendDrains(kv)
+	require.Empty(t, drains(), "nothing has changed")
+	require.NoError(t, e.informers.Settings.GetStore().Delete(kv))
+	e.sendDrains(kv)
+	require.Equal(t, map[string]bool{"former": true, "latter": false}, drains())
+}

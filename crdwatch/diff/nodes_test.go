@@ -180,5 +180,5 @@ func TestTransformKeepsObservedFields(t *testing.T) {
 	require.NoError(t, err)
 	kept := stripped.(*corev1.Node)
 	require.Equal(t, observe.NodeState(node, "p"), observe.NodeState(kept, "p"))
-	require.Equal(t, observe.Node(node, true), observe.Node(kept, true))
+	require.Equal(t, observe.Node(node, true, "x"), observe.Node(kept, true, "x"))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/settings"
 )
 
 // WorkerSelector selects the pods of node workers in virtflow's own namespace.
@@ -28,8 +29,12 @@ type Informers struct {
 	PVCs cache.SharedIndexInformer
 	// DataVolumes has all of CDI's, of any user; none if CDI is not installed.
 	DataVolumes cache.SharedIndexInformer
+	// Settings has the KubeVirt object.
+	Settings cache.SharedIndexInformer
 	// Image is the one that new launchers get; "": no launcher is outdated.
 	Image string
+
+	settingsKey string // of the KubeVirt object
 }
 
 // NewInformers returns informers, and contacts nothing before they run. Namespace is virtflow's own, and image the one
@@ -48,6 +53,7 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace, imag
 	everything := informers.NewSharedInformerFactory(clients, 0).Core().V1()
 	i := &Informers{
 		Image:       image,
+		settingsKey: namespace + "/" + settings.ObjectName,
 		VMs:         custom(kube.ResourceVM, &kubevirt.VirtualMachine{}),
 		VMIs:        custom(kube.ResourceVMI, &kubevirt.VirtualMachineInstance{}),
 		ReplicaSets: custom(kube.ResourceVMIRS, &kubevirt.VirtualMachineInstanceReplicaSet{}),
@@ -58,6 +64,8 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace, imag
 		Workers:     workers.Core().V1().Pods().Informer(),
 		DataVolumes: cache.NewSharedIndexInformer(kv.DataVolumesListWatch(), &cdi.DataVolume{}, 0,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}),
+		Settings: cache.NewSharedIndexInformer(kv.ListWatch(kube.ResourceKubeVirt, namespace, settings.ObjectName),
+			&kubevirt.KubeVirt{}, 0, nil),
 	}
 	for _, informer := range i.All() {
 		if err := informer.SetTransform(Strip); err != nil {
@@ -81,7 +89,7 @@ func NewInformers(clients kubernetes.Interface, kv *kube.Client, namespace, imag
 // All returns the informers.
 func (i *Informers) All() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{i.VMs, i.VMIs, i.ReplicaSets, i.Migrations, i.Pods, i.Nodes, i.Workers,
-		i.PVCs, i.DataVolumes}
+		i.PVCs, i.DataVolumes, i.Settings}
 }
 
 // Run fills the informers, and keeps them current until ctx ends. It does not block.

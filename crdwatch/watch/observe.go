@@ -11,6 +11,7 @@ import (
 	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/internal/settings"
 )
 
 // ObserveVM observes a VM with the DataVolumes of its templates.
@@ -68,9 +69,27 @@ func newest(a, b string) string {
 // ObserveNode observes a node, and whether a node worker is ready there.
 func (i *Informers) ObserveNode(node *corev1.Node) contract.NodeObservation {
 	version := i.Workers.LastSyncResourceVersion() // of two with the same version the later one counts
-	o := observe.Node(node, i.isWorkerReady(node.Name))
-	o.WorkerVersion = version
+	taint, decided := i.drainTaint()
+	o := observe.Node(node, i.isWorkerReady(node.Name), taint)
+	o.WorkerVersion, o.DrainVersion = version, decided
 	return o
+}
+
+// HasDrainChanged reports whether a node has begun or ceased to be drained since an observation of it, because the
+// KubeVirt object names another taint.
+func (i *Informers) HasDrainChanged(node *corev1.Node, last contract.NodeObservation) bool {
+	taint, _ := i.drainTaint()
+	return observe.Node(node, false, taint).Drain != last.Drain
+}
+
+// drainTaint returns the key of the drain taint, and the version of the KubeVirt object that names it.
+func (i *Informers) drainTaint() (key, version string) {
+	version = i.Settings.LastSyncResourceVersion() // of two with the same version the later one counts
+	kv, ok := Get[*kubevirt.KubeVirt](i.Settings, i.settingsKey)
+	if ok {
+		version = kv.ResourceVersion
+	}
+	return settings.From(kv).DrainTaint(), version
 }
 
 func (i *Informers) isWorkerReady(node string) bool {

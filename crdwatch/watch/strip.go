@@ -30,6 +30,8 @@ func Strip(o any) (any, error) {
 		return stripPVC(o), nil
 	case *cdi.DataVolume:
 		return stripDataVolume(o), nil
+	case *kubevirt.KubeVirt:
+		return stripKubeVirt(o), nil
 	default:
 		return o, nil // a cache.DeletedFinalStateUnknown
 	}
@@ -188,16 +190,24 @@ func stripNode(node *corev1.Node) *corev1.Node {
 	}
 	out.Labels = observe.OwnedLabels(node.Labels)
 	out.Annotations = map[string]string{observe.AnnotationCapabilities: contract.CapabilityDigest(node.Labels)}
-	for _, t := range node.Spec.Taints {
-		if t.Key == corev1.TaintNodeOutOfService || t.Key == contract.TaintDrain {
-			out.Spec.Taints = append(out.Spec.Taints, t) // there is one for each effect
-		}
+	for _, t := range node.Spec.Taints { // of any key: which of them drains a node is the KubeVirt object's to say
+		out.Spec.Taints = append(out.Spec.Taints, corev1.Taint{Key: t.Key, Effect: t.Effect})
 	}
 	out.Status.NodeInfo.ContainerRuntimeVersion = node.Status.NodeInfo.ContainerRuntimeVersion
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			out.Status.Conditions = []corev1.NodeCondition{c}
 		}
+	}
+	return out
+}
+
+// stripKubeVirt keeps the key of the drain taint.
+func stripKubeVirt(kv *kubevirt.KubeVirt) *kubevirt.KubeVirt {
+	out := &kubevirt.KubeVirt{ObjectMeta: stripMeta(kv.ObjectMeta)}
+	if m := kv.Spec.Configuration.MigrationConfiguration; m != nil {
+		out.Spec.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{
+			NodeDrainTaintKey: m.NodeDrainTaintKey}
 	}
 	return out
 }

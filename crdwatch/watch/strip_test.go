@@ -94,6 +94,11 @@ func TestStripKeepsObservedFields(t *testing.T) {
 			corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue})
 		less, err = Strip(node.DeepCopy())
 		require.NoError(t, err)
-		require.Equal(t, observe.Node(&node, true), observe.Node(less.(*corev1.Node), true), "seed %d", seed)
+		taint := contract.TaintDrain
+		if len(node.Spec.Taints) > 0 {
+			taint = node.Spec.Taints[0].Key
+		}
+		require.Equal(t, observe.Node(&node, true, taint), observe.Node(less.(*corev1.Node), true, taint), "seed %d",
+			seed)
 	}
 }

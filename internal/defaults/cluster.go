@@ -1,6 +1,11 @@
 package defaults
 
-import kubevirtv1 "kubevirt.io/api/core/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/contract"
+)
 
 // Cluster has the parts of the KubeVirt configuration that defaults and validation need. Package settings reads it.
 type Cluster struct {
@@ -85,6 +90,16 @@ func (c Cluster) EvictionStrategy() kubevirtv1.EvictionStrategy {
 		return *s
 	}
 	return kubevirtv1.EvictionStrategyNone
+}
+
+// DrainTaint returns the key of the taint of a node that all its guests are to leave. A key that no taint can have
+// counts as not set.
+func (c Cluster) DrainTaint() string {
+	m := c.Configuration.MigrationConfiguration
+	if m == nil || m.NodeDrainTaintKey == nil || len(content.IsLabelKey(*m.NodeDrainTaintKey)) > 0 {
+		return contract.TaintDrain
+	}
+	return *m.NodeDrainTaintKey
 }
 
 // Architectures, by their Go names.

@@ -153,3 +153,15 @@ func TestInputDevice(t *testing.T) {
 		})
 	}
 }
+
+func TestDrainTaint(t *testing.T) {
+	for key, want := range map[string]string{
+		"example.com/maintenance": "example.com/maintenance", "drain": "drain", "": "kubevirt.io/drain",
+		"no key": "kubevirt.io/drain",
+	} {
+		c := Cluster{Configuration: kubevirtv1.KubeVirtConfiguration{
+			MigrationConfiguration: &kubevirtv1.MigrationConfiguration{NodeDrainTaintKey: &key}}}
+		require.Equal(t, want, c.DrainTaint(), key)
+	}
+	require.Equal(t, "kubevirt.io/drain", Cluster{}.DrainTaint())
+}

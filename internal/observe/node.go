@@ -13,15 +13,16 @@ import (
 // AnnotationCapabilities replaces a node's capability labels in the cached copy of it: there are hundreds of labels.
 const AnnotationCapabilities = "virtflow.io/capabilities-digest"
 
-// Node observes a node; workerReady means that a node worker pod on it is Ready.
-func Node(node *corev1.Node, workerReady bool) contract.NodeObservation {
+// Node observes a node; workerReady means that a node worker pod on it is Ready, and drainTaint is the key of the taint
+// of a node that all its guests are to leave.
+func Node(node *corev1.Node, workerReady bool, drainTaint string) contract.NodeObservation {
 	o := contract.NodeObservation{
 		UID:             string(node.UID),
 		ResourceVersion: node.ResourceVersion,
 		Unschedulable:   node.Spec.Unschedulable,
 		WorkerReady:     workerReady,
 		OutOfService:    outOfService(node),
-		Drain:           hasTaint(node, contract.TaintDrain, corev1.TaintEffectNoSchedule),
+		Drain:           hasTaint(node, drainTaint, corev1.TaintEffectNoSchedule),
 		Labels:          OwnedLabels(node.Labels),
 		Capabilities:    node.Annotations[AnnotationCapabilities],
 	}

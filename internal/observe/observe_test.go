@@ -237,13 +237,23 @@ func TestNode(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "n",
 		Labels: map[string]string{contract.LabelSchedulable: "true", "kubernetes.io/hostname": "x"}}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	o := Node(node, true)
+	o := Node(node, true, contract.TaintDrain)
 	require.True(t, o.Ready)
 	require.True(t, o.WorkerReady)
 	require.Equal(t, map[string]string{contract.LabelSchedulable: "true"}, o.Labels)
 	node.ResourceVersion = "5"
-	require.True(t, SameNode(o, Node(node, true)))
-	require.False(t, SameNode(o, Node(node, false)))
+	require.True(t, SameNode(o, Node(node, true, contract.TaintDrain)))
+	require.False(t, SameNode(o, Node(node, false, contract.TaintDrain)))
+	require.False(t, o.Drain)
+	node.Spec.Taints = []corev1.Taint{{Key: "a/b", Effect: corev1.TaintEffectNoSchedule},
+		{Key: contract.TaintDrain, Effect: corev1.TaintEffectNoExecute}}
+	require.False(t, Node(node, true, contract.TaintDrain).Drain, "another effect")
+	drained := Node(node, true, "a/b")
+	require.True(t, drained.Drain)
+	require.False(t, SameNode(o, drained))
+	later := drained
+	later.DrainVersion = "7"
+	require.True(t, SameNode(drained, later), "nothing else has changed")
 }
 
 // TestPhaseUnconfirmed covers which final phases prove that no container runs.

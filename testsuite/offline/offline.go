@@ -255,7 +255,7 @@ func (s *still) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEve
 
 func all(i *watch.Informers) []*cache.SharedIndexInformer {
 	return []*cache.SharedIndexInformer{&i.VMs, &i.VMIs, &i.ReplicaSets, &i.Migrations, &i.Pods, &i.Nodes, &i.Workers,
-		&i.PVCs, &i.DataVolumes}
+		&i.PVCs, &i.DataVolumes, &i.Settings}
 }
 
 func (w *Watcher) stills() []*still {
@@ -286,6 +286,8 @@ func (w *Watcher) informerOf(o metav1.Object) *still {
 		i = w.informers.PVCs
 	case *cdi.DataVolume:
 		i = w.informers.DataVolumes
+	case *kubevirt.KubeVirt:
+		i = w.informers.Settings
 	case *corev1.Pod:
 		worker, err := labels.Parse(watch.WorkerSelector)
 		switch {

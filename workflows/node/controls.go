@@ -33,15 +33,15 @@ func (s *State) drainControl() entity.Control {
 	return entity.Control{
 		Name: contract.ControlDrain,
 		Does: "Migrate all guests to other nodes, and evict those whose eviction strategy asks for no migration. The " +
-			"node has to be cordoned, or to have the taint " + contract.TaintDrain + ". Once it is neither, the " +
-			"remaining guests stay on the node.",
+			"node has to be cordoned, or to have the drain taint (" + contract.TaintDrain + ", unless the KubeVirt " +
+			"object names another). Once it is neither, the remaining guests stay on the node.",
 		Check: func(r contract.ControlRequest) error {
 			switch {
 			case s.Node == nil || s.Node.Gone:
 				return errors.New("there is no such node")
 			case !s.Node.Unschedulable && !s.Node.Drain:
-				return errors.New("the node is neither cordoned nor tainted " + contract.TaintDrain +
-					", so guests would start on it again: cordon it first")
+				return errors.New("the node is not cordoned and has no drain taint, so guests would start on it " +
+					"again: cordon it first")
 			case r.Parallelism < 0 || r.Parallelism > maxParallelism:
 				return fmt.Errorf("parallelism: has to be between 0 and %d", maxParallelism)
 			case s.Wanted != nil:

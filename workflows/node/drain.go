@@ -141,7 +141,7 @@ func (s *State) dueDrain(now time.Time) *Drain {
 	case s.Hold != nil:
 		return nil
 	case s.Node.Drain && !s.Tainted && !now.Before(s.TaintAgain):
-		d.Why = "the node has the taint " + contract.TaintDrain
+		d.Why = "the node has the drain taint"
 	case s.markedInstances() > 0 && !now.Before(s.Again):
 		d.Why = fmt.Sprintf("the pods of %d instances were to be evicted", s.markedInstances())
 		if !s.Node.Drain {

@@ -310,7 +310,7 @@ func TestDrainControlNeedsCordonOrTaint(t *testing.T) {
 		}
 		return s.drainControl().Check(contract.ControlRequest{})
 	}
-	require.ErrorContains(t, check(nil), "neither cordoned nor tainted kubevirt.io/drain")
+	require.ErrorContains(t, check(nil), "not cordoned and has no drain taint")
 	require.NoError(t, check(cordoned))
 	require.NoError(t, check(tainted))
 }

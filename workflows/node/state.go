@@ -50,7 +50,18 @@ func (s *State) observe(o contract.NodeObservation) {
 	}
 	next := *s.Node
 	next.WorkerReady, next.WorkerVersion = ready, version
+	if isDrainNewer(old, o) {
+		next.Drain, next.DrainVersion = o.Drain, o.DrainVersion
+	}
 	s.Node = &next
+}
+
+// isDrainNewer reports whether an observation of a node that is no newer itself has newly decided whether the node is
+// drained: the KubeVirt object names another taint. Observations of releases that knew one taint only have no such
+// version.
+func isDrainNewer(known *contract.NodeObservation, o contract.NodeObservation) bool {
+	return o.DrainVersion != "" && !known.Gone && !entity.Newer(known.ResourceVersion, o.ResourceVersion) &&
+		!entity.OlderPart(known.DrainVersion, o.DrainVersion, known, o)
 }
 
 func (s *State) report(r contract.NodeReport) {

@@ -96,6 +96,33 @@ func TestOldObservationOnlyUpdatesItsNewerPart(t *testing.T) {
 	require.Equal(t, "40", s.Node.ResourceVersion)
 }
 
+// TestDrainFollowsSettings: the KubeVirt object may name another taint while the node stays as it is.
+func TestDrainFollowsSettings(t *testing.T) {
+	s := State{Name: "node1"}
+	see := func(version, settings string, drain bool) {
+		s.observe(contract.NodeObservation{UID: "u", ResourceVersion: version, DrainVersion: settings, Drain: drain,
+			WorkerVersion: "1"})
+	}
+	see("20", "", false)
+	see("20", "", true)
+	require.False(t, s.Node.Drain, "of a release with one taint: nothing has changed")
+	see("20", "21", true)
+	require.True(t, s.Node.Drain, "the setting is newer")
+	see("20", "10", false)
+	require.True(t, s.Node.Drain, "the setting is older")
+	see("19", "22", false)
+	require.True(t, s.Node.Drain, "the node is older")
+	see("20", "22", false)
+	require.False(t, s.Node.Drain)
+	see("30", "21", true)
+	require.True(t, s.Node.Drain, "the node is newer")
+	see("30", "22", false)
+	require.False(t, s.Node.Drain)
+	s.observe(contract.NodeObservation{UID: "u", Gone: true})
+	see("30", "40", true)
+	require.False(t, s.Node.Drain, "it is gone")
+}
+
 // TestVendorHasOneLabel: an earlier processor's is removed, and an invalid one is not written.
 func TestVendorHasOneLabel(t *testing.T) {
 	s := State{
