@@ -406,6 +406,52 @@ func TestAQuotaOnLimits(t *testing.T) {
 	require.Zero(t, limits.Cpu().Value(), "no quota asks for it")
 }
 
+// TestAutoCPULimit: the KubeVirt object selects namespaces whose guests have a limit of CPUs.
+func TestAutoCPULimit(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.kubernetes.CoreV1().Namespaces().Patch(t.Context(), w.ns, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"team":"a"}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	selects := func(team string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"team": team}}
+	}
+	named := func(limit string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+	}
+	for name, c := range map[string]struct {
+		selector *metav1.LabelSelector
+		own      corev1.ResourceList
+		want     string
+	}{
+		"none":      {nil, nil, "0"},
+		"its":       {selects("a"), nil, "6"},
+		"another":   {selects("b"), nil, "0"},
+		"all":       {&metav1.LabelSelector{}, nil, "6"},
+		"own-limit": {selects("a"), named("2500m"), "2500m"},
+		"invalid": {&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "team", Operator: "Is"}}}, nil, "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.Settings = func() settings.Settings {
+				s := settings.Default()
+				s.Configuration.AutoCPULimitNamespaceLabelSelector = c.selector
+				return s
+			}
+			vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}}
+			vmi.Spec.Domain.CPU = &kubevirt.CPU{Sockets: 3, Cores: 2, Threads: 1}
+			vmi.Spec.Domain.Resources.Limits = c.own
+			made, err := w.kubevirt.VMIs(w.ns).Create(t.Context(), vmi, metav1.CreateOptions{})
+			require.NoError(t, err)
+			out, err := w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: contract.Object{
+				Namespace: w.ns, Name: name, UID: string(made.UID)}})
+			require.NoError(t, err)
+			pod, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), out.Pod.Name, metav1.GetOptions{})
+			require.NoError(t, err)
+			require.Equal(t, c.want, pod.Spec.Containers[0].Resources.Limits.Cpu().String())
+		})
+	}
+}
+
 // TestAWebhookThatAnswersNotFound: the error of a webhook that answers NotFound to what is made for an instance does
 // not mean that the instance is gone.
 func TestAWebhookThatAnswersNotFound(t *testing.T) {

@@ -30,7 +30,7 @@
 //	""            resourcequotas                      list     (of a namespace that refused a pod)
 //	""            events                              create, list   (of a pod whose containers do not start)
 //	""            nodes                               get, patch   (read before a drain moves or evicts)
-//	""            namespaces                          get      (where a MigrationPolicy asks for labels)
+//	""            namespaces                          get      (where a policy or the KubeVirt object asks for labels)
 //	kubevirt.io   kubevirts (own namespace only)      get, list, watch
 //	kubevirt.io   kubevirts/status (the same)         patch    (by workers/control: condition Available)
 package cluster

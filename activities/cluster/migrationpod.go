@@ -52,13 +52,16 @@ func (a *Activities) CreateTargetPod(
 	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {
 		return contract.CreateTargetPodResult{}, a.recordTargetRefusal(in.Migration, err)
 	}
+	if options.Limited.CPU, err = a.hasAutoCPULimit(ctx, vmi); err != nil {
+		return contract.CreateTargetPodResult{}, a.recordTargetRefusal(in.Migration, err)
+	}
 	pod, err := render.Target(vmi, migration, options)
 	if err != nil {
 		return contract.CreateTargetPodResult{},
 			a.recordTargetRefusal(in.Migration, nonRetryable(contract.ErrorInvalid, err.Error()))
 	}
 	made, err := a.createPod(ctx, pod, func(l render.Limited) (*corev1.Pod, error) {
-		options.Limited = l
+		options.Limited = options.Limited.Or(l)
 		return render.Target(vmi, migration, options)
 	})
 	switch {

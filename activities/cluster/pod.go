@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirt "kubevirt.io/api/core/v1"
 
@@ -96,6 +97,9 @@ func (a *Activities) makePod(ctx context.Context, vmi *kubevirt.VirtualMachineIn
 	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {
 		return nil, err
 	}
+	if options.Limited.CPU, err = a.hasAutoCPULimit(ctx, vmi); err != nil {
+		return nil, err
+	}
 	pod, err := render.Pod(vmi, options)
 	if err != nil {
 		return nil, nonRetryable(contract.ErrorInvalid, err.Error())
@@ -111,7 +115,7 @@ func (a *Activities) makePod(ctx context.Context, vmi *kubevirt.VirtualMachineIn
 		}
 	}
 	made, err := a.createPod(ctx, pod, func(l render.Limited) (*corev1.Pod, error) {
-		options.Limited = l
+		options.Limited = options.Limited.Or(l)
 		return render.Pod(vmi, options)
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -137,6 +141,25 @@ func (a *Activities) discardEarlyPod(
 	}
 	a.recordEvent(kindVMI, vmi, event, out.Awaits.Message)
 	return out, nil
+}
+
+// hasAutoCPULimit reports whether the KubeVirt object asks for a limit of CPUs for the pods of an instance that sets
+// none. Only where it selects by labels is the namespace read.
+func (a *Activities) hasAutoCPULimit(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) (bool, error) {
+	selector := a.Settings().AutoCPULimits()
+	_, selects := selector.Requirements()
+	_, limited := vmi.Spec.Domain.Resources.Limits[corev1.ResourceCPU]
+	switch {
+	case !selects || limited:
+		return false, nil
+	case selector.Empty():
+		return true, nil
+	}
+	namespace, err := a.Kubernetes.CoreV1().Namespaces().Get(ctx, vmi.Namespace, metav1.GetOptions{})
+	if err != nil {
+		return false, failure("reading namespace "+vmi.Namespace, err)
+	}
+	return selector.Matches(labels.Set(namespace.Labels)), nil
 }
 
 // createPod makes a pod. If that is forbidden, a quota may require limits: then it is rendered again with those. That

@@ -31,6 +31,7 @@ func VMSpec() []Field {
 func Configuration() []Field {
 	return []Field{
 		{Path: "configuration.additionalGuestMemoryOverheadRatio"},
+		{Path: "configuration.autoCPULimitNamespaceLabelSelector.**"},
 		{Path: "configuration.cpuModel"},
 		{Path: "configuration.cpuRequest"},
 		{Path: "configuration.defaultRuntimeClass"},

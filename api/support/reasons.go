@@ -111,7 +111,6 @@ func whyOfConfiguration() [][2]string {
 		{"certificateRotateStrategy", ownRotation},
 		{c + "apiConfiguration", byManifests},
 		{c + "architectureConfiguration", otherCPUs},
-		{c + "autoCPULimitNamespaceLabelSelector", later + ": say limits in the VM"},
 		{c + "changedBlockTrackingLabelSelectors", later + ": there are no incremental backups"},
 		{c + "commonInstancetypesDeployment", later + ": there are no instance types"},
 		{c + "confidentialCompute", "SEV and TDX need processors on which it was not tried"},

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -32,6 +33,8 @@ func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCa
 			causes = append(causes, invalid(path.Child("defaultRuntimeClass"), "%s", problems[0])...)
 		}
 	}
+	causes = append(causes, causesOf(metavalidation.ValidateLabelSelector(c.AutoCPULimitNamespaceLabelSelector,
+		metavalidation.LabelSelectorValidationOptions{}, path.Child("autoCPULimitNamespaceLabelSelector")))...)
 	if d := c.DeveloperConfiguration; d != nil {
 		causes = append(causes, claimFiles(path.Child("developerConfiguration"), d)...)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
@@ -15,7 +16,8 @@ func TestMachineConfiguration(t *testing.T) {
 	require.Empty(t, MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{
 		CPURequest: &request, CPUModel: "Skylake-Client-noTSX-IBRS", DefaultRuntimeClass: "kata.example",
 		SMBIOSConfig: &kubevirtv1.SMBiosConfiguration{Manufacturer: "Größe & Söhne", Sku: "$1 <2>"}}))
-	require.Empty(t, MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{CPUModel: "host-model"}))
+	require.Empty(t, MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{CPUModel: "host-model",
+		AutoCPULimitNamespaceLabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}}))
 
 	limit := resource.MustParse("64Mi")
 	require.Empty(t, MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{
@@ -26,6 +28,8 @@ func TestMachineConfiguration(t *testing.T) {
 	var fields []string
 	for _, c := range MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{
 		CPURequest: &none, CPUModel: "a model", DefaultRuntimeClass: "Kata",
+		AutoCPULimitNamespaceLabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "team", Operator: "Is", Values: []string{"a"}}}},
 		DeveloperConfiguration: &kubevirtv1.DeveloperConfiguration{LessPVCSpaceToleration: 101,
 			MinimumReservePVCBytes: 1 << 63, DiskVerification: &kubevirtv1.DiskVerification{MemoryLimit: &none}},
 		SMBIOSConfig: &kubevirtv1.SMBiosConfiguration{Product: "a\nb", Family: strings.Repeat("x", 257)}}) {
@@ -34,6 +38,7 @@ func TestMachineConfiguration(t *testing.T) {
 	}
 	require.Equal(t, []string{"spec.configuration.cpuRequest", "spec.configuration.cpuModel",
 		"spec.configuration.defaultRuntimeClass",
+		"spec.configuration.autoCPULimitNamespaceLabelSelector.matchExpressions[0].operator",
 		"spec.configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent",
 		"spec.configuration.developerConfiguration.minimumReservePVCBytes",
 		"spec.configuration.developerConfiguration.diskVerification.memoryLimit", "spec.configuration.smbios.product",

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/defaults"
@@ -50,6 +52,16 @@ func Default() Settings {
 		CPUAllocationRatio: defaultCPUAllocationRatio, MemoryOvercommit: defaultMemoryOvercommit, OverheadRatio: 1,
 		WorkloadUpdates: workloadUpdates(&kubevirt.KubeVirtWorkloadUpdateStrategy{}),
 	}
+}
+
+// AutoCPULimits returns the selector of the namespaces whose launcher pods get a limit of CPUs where the VM sets none.
+// As in KubeVirt, an empty selector selects all namespaces, and an invalid one none.
+func (s Settings) AutoCPULimits() labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(s.Configuration.AutoCPULimitNamespaceLabelSelector)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return selector
 }
 
 // From reads a KubeVirt object; nil means that there is none. An invalid value counts as not set.

@@ -26,7 +26,7 @@ type Options struct {
 	Settings   settings.Settings
 	// NetworkResources has what a pod on some of the VMI's networks has to request, by their names.
 	NetworkResources map[string]string
-	// Limited are the resources for which a quota of the namespace makes every container name a limit.
+	// Limited are the resources for which the container gets a limit although the user sets none.
 	Limited Limited
 }
 

@@ -294,3 +294,9 @@ func TestAnEphemeralVolumesFileSystemIsMountedReadOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestBothLimits(t *testing.T) {
+	require.Equal(t, Limited{CPU: true, Memory: true, Ratio: 1.5},
+		Limited{CPU: true}.Or(Limited{Memory: true, Ratio: 1.5}))
+	require.Equal(t, Limited{}, Limited{}.Or(Limited{}))
+}

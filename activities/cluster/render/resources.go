@@ -157,7 +157,8 @@ func ownCPUs(r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance
 // another ratio. The figure is KubeVirt's.
 const memoryLimitRatio = 2
 
-// Limited has the resources for which a namespace's quota asks for limits.
+// Limited has the resources for which a pod has limits although its user sets none: a quota of the namespace asks for
+// them, or the KubeVirt object does.
 type Limited struct {
 	CPU, Memory bool
 	// Ratio is the namespace's own between the limit and the request of memory; 0: it has none.
@@ -182,6 +183,11 @@ func (l Limited) WithRatio(labels map[string]string) Limited {
 		l.Ratio = ratio
 	}
 	return l
+}
+
+// Or returns the limits of both.
+func (l Limited) Or(o Limited) Limited {
+	return Limited{CPU: l.CPU || o.CPU, Memory: l.Memory || o.Memory, Ratio: cmp.Or(l.Ratio, o.Ratio)}
 }
 
 // apply sets the limits that are asked for and that the user has not set, as KubeVirt does: a CPU for each of the
