@@ -97,6 +97,11 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 			refuse("."+at+".requestName", ": "+problems[0])
 		}
 	}
+	if o := reservedOverhead(&spec.Domain); o != nil && o.MemLock != nil &&
+		*o.MemLock == kubevirtv1.MemLockRequired && !hasHostDevice(&spec.Domain) {
+		refuse(".domain.memory.reservedOverhead.memLock",
+			": Required for a machine without a device of its host is not supported yet: only such devices need it")
+	}
 	if n := hardware.SupplementalPool(&spec.Domain); n > hardware.MostPoolThreads {
 		refuse(".domain.ioThreads.supplementalPoolThreadCount",
 			fmt.Sprintf(": more than %d are not supported yet", hardware.MostPoolThreads))
@@ -115,6 +120,20 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		}
 	}
 	return causes
+}
+
+func reservedOverhead(d *kubevirtv1.DomainSpec) *kubevirtv1.ReservedOverhead {
+	if d.Memory == nil {
+		return nil
+	}
+	return d.Memory.ReservedOverhead
+}
+
+// hasHostDevice reports whether a machine has a device of its host, for which the node worker lets its launcher lock
+// memory.
+func hasHostDevice(d *kubevirtv1.DomainSpec) bool {
+	return len(d.Devices.GPUs)+len(d.Devices.HostDevices) > 0 ||
+		slices.ContainsFunc(d.Devices.Interfaces, func(i kubevirtv1.Interface) bool { return i.SRIOV != nil })
 }
 
 // maxTag is virtio's limit for the tag by which a guest mounts a file system, in bytes.

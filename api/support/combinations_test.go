@@ -75,3 +75,22 @@ func TestRefusesCombinations(t *testing.T) {
 	spec.Networks, spec.Domain.IOThreads = nil, nil
 	require.Empty(t, Combinations(&spec, "spec"), "without a config drive no guest gets a tag")
 }
+
+func TestMemLockNeedsHostDevice(t *testing.T) {
+	for text, want := range map[string]int{
+		`{}`: 0,
+		`{"memory": {"reservedOverhead": {"addedOverhead": "1Mi"}}}`:                                            0,
+		`{"memory": {"reservedOverhead": {"memLock": "NotRequired"}}}`:                                          0,
+		`{"memory": {"reservedOverhead": {"memLock": "Required"}}}`:                                             1,
+		`{"memory": {"reservedOverhead": {"memLock": "Required"}}, "devices": {"gpus": [{"name": "g"}]}}`:       0,
+		`{"memory": {"reservedOverhead": {"memLock": "Required"}}, "devices": {"interfaces": [{"sriov": {}}]}}`: 0,
+	} {
+		var spec kubevirtv1.VirtualMachineInstanceSpec
+		require.NoError(t, json.Unmarshal([]byte(text), &spec.Domain))
+		got := Combinations(&spec, "spec")
+		require.Len(t, got, want, text)
+		for _, c := range got {
+			require.Equal(t, "spec.domain.memory.reservedOverhead.memLock", c.Field)
+		}
+	}
+}

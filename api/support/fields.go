@@ -1,6 +1,10 @@
 package support
 
-import "github.com/virtflow/virtflow/internal/defaults"
+import (
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/defaults"
+)
 
 // VMISpec lists the supported fields of a VirtualMachineInstance's spec.
 func VMISpec() []Field {
@@ -144,6 +148,8 @@ func domain() []Field {
 		{Path: "domain.memory.maxGuest"},
 		{Path: "domain.memory.hugepages.pageSize"},
 		{Path: "domain.memory.reservedOverhead.addedOverhead"},
+		{Path: "domain.memory.reservedOverhead.memLock", Values: []string{kubevirtv1.MemLockNotRequired,
+			kubevirtv1.MemLockRequired}},
 		{Path: "domain.resources.requests.cpu"},
 		{Path: "domain.resources.requests.memory"},
 		{Path: "domain.resources.requests.ephemeral-storage"},

@@ -42,11 +42,13 @@ const (
 	byManifests = "virtflow's processes are deployed by its manifests, which no operator changes: edit those"
 	byHand      = "no operator deletes virtflow: see docs/uninstall.md"
 	ownRotation = "virtflow rotates its certificates in intervals of its own"
+	byFlag      = "the flag `--max-devices` of the node workers bounds their guests: set it there"
+	noReader    = "KubeVirt v1.9.0 reads it nowhere"
 )
 
 // hasNoEffect reports whether the setting is accepted: that it has no effect here changes nothing for a guest.
 func (r reason) hasNoEffect() bool {
-	return slices.Contains([]string{byManifests, byHand, ownRotation}, r.why)
+	return slices.Contains([]string{byManifests, byHand, ownRotation, byFlag, noReader}, r.why)
 }
 
 func whyOfVMs() [][2]string {
@@ -91,7 +93,7 @@ func whyOfInstances() [][2]string {
 		{"domain.ioThreadsPolicy", nothing},
 		{"domain.launchSecurity", "SEV and TDX need processors on which it was not tried"},
 		{"domain.machine", nothing},
-		{"domain.memory.reservedOverhead", later + ": what a launcher may lock follows from its devices"},
+		{"domain.memory.reservedOverhead", nothing},
 		{"domain.rebootPolicy", nothing},
 		{"evictionStrategy", nothing},
 		{"startStrategy", nothing},
@@ -119,7 +121,7 @@ func whyOfConfiguration() [][2]string {
 		{d + "featureGates", "KubeVirt's gates only. A gate permits fields; those that are not supported are refused by their names"},
 		{d + "clusterProfiler", later},
 		{d + "logVerbosity", byManifests},
-		{d + "minimumClusterTSCFrequency", later},
+		{d + "minimumClusterTSCFrequency", later + ": no guest has a fixed frequency of its time stamp counter"},
 		{c + "evictionStrategy", nothing},
 		{c + "handlerConfiguration", byManifests},
 		{c + "hypervisors", "QEMU, by KVM or emulated, is the only one"},
@@ -131,7 +133,7 @@ func whyOfConfiguration() [][2]string {
 		{c + "migrations.disableTLS", "guests never move without TLS"},
 		{c + "migrations.maxDowntimeMs", later + ": the downtime grows by itself while a guest does not converge"},
 		{c + "migrations.network", later + ": guests move by migration0 of the node worker's pod, or on the pod network"},
-		{c + "minCPUModel", later},
+		{c + "minCPUModel", noReader},
 		{c + "network.binding", "a binding plugin is a program that changes the guest's domain beside the launcher"},
 		{c + "network.defaultNetworkInterface", removed},
 		{c + "network.permitSlirpInterface", removed},
@@ -145,7 +147,7 @@ func whyOfConfiguration() [][2]string {
 		{c + "supportedGuestAgentVersions", later + ": any agent is asked"},
 		{c + "tlsConfiguration", "TLS 1.3 is what virtflow serves, and 1.2 the least that it speaks to Temporal"},
 		{c + "virtTemplateDeployment", later},
-		{c + "virtualMachineInstancesPerNode", "`--max-devices` of the node workers bounds them"},
+		{c + "virtualMachineInstancesPerNode", byFlag},
 		{c + "vmRolloutStrategy", nothing},
 		{c + "webhookConfiguration", byManifests},
 		{"customizeComponents", byManifests},
