@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/activities/cluster/events"
+	"github.com/virtflow/virtflow/api/support"
 	"github.com/virtflow/virtflow/internal/kube"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/settings"
@@ -87,5 +88,7 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	if err != nil {
 		return fmt.Errorf("--launcher-image (%s%s): %w", process.EnvPrefix, "LAUNCHER_IMAGE", err)
 	}
-	return control.Run(ctx, p, o.control, activities, control.Kubernetes{KubeVirt: kv, Current: watcher.Object})
+	return control.Run(ctx, p, o.control, activities, control.Kubernetes{
+		KubeVirt: kv, Current: watcher.Object, WithoutEffect: support.WithoutEffect,
+	})
 }

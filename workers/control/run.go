@@ -54,6 +54,8 @@ type Kubernetes struct {
 	KubeVirt *kube.Client
 	// Current returns the KubeVirt object as last seen, nil while there is none.
 	Current func() *kubevirt.KubeVirt
+	// WithoutEffect returns the paths of its fields that are set and have no effect; nil: they are not reported.
+	WithoutEffect func(*kubevirt.KubeVirt) []string
 }
 
 // Run keeps the namespace registered and its queues polled until ctx ends, whatever becomes of Temporal meanwhile.
@@ -76,7 +78,8 @@ func Run(ctx context.Context, p *process.Process, o Options, activities *cluster
 		return EnsureNamespace(ctx, c, o.Temporal.Namespace, p.Log)
 	}, p.Log, p.Registry)
 	p.Health.AddReady("temporal", r.Ready)
-	shown := availability{client: k.KubeVirt, current: k.Current, log: p.Log, now: time.Now}
+	shown := availability{client: k.KubeVirt, current: k.Current, withoutEffect: k.WithoutEffect, log: p.Log,
+		now: time.Now}
 	var all sync.WaitGroup
 	defer all.Wait() // before the client is closed
 	all.Go(func() { r.run(ctx, cmp.Or(o.interval, checkInterval), shown.report) })

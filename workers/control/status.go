@@ -36,14 +36,25 @@ const (
 )
 
 // availability shows in the KubeVirt object whether virtflow can work, in the fields of the status that KubeVirt's
-// operator writes. Every control worker writes it, but only changes: that Temporal is unreachable when that begins, and
-// that it is reachable if the condition Available has another status.
+// operator writes, and which fields of its spec have no effect. Every control worker writes it, but only changes: that
+// Temporal is unreachable when that begins, and that it is reachable if the condition Available has another status.
 type availability struct {
 	client  *kube.Client
 	current func() *kubevirt.KubeVirt // as last seen; nil: there is none
 	log     zerolog.Logger
 	now     func() time.Time
 	failed  bool // this worker has reported that Temporal is not reachable
+	// withoutEffect returns the paths of the fields that are set and have no effect; nil: they are not reported.
+	withoutEffect func(*kubevirt.KubeVirt) []string
+	// reported is the object for which this worker has reported them. It does that once for each generation, so that
+	// workers of two releases do not overwrite each other's condition for ever.
+	reported reportedFor
+}
+
+// reportedFor identifies a generation of the KubeVirt object.
+type reportedFor struct {
+	uid        types.UID
+	generation int64
 }
 
 // report updates the status. The next report retries a failed write.
@@ -53,6 +64,7 @@ func (a *availability) report(ctx context.Context, problem error) {
 		return
 	}
 	status := nextStatus(kv, problem, a.failed, a.now())
+	status.Conditions = a.reportFields(kv, status.Conditions)
 	if !equality.Semantic.DeepEqual(status, kv.Status) {
 		ctx, cancel := context.WithTimeout(ctx, writeTime)
 		defer cancel()
@@ -66,6 +78,18 @@ func (a *availability) report(ctx context.Context, problem error) {
 		}
 	}
 	a.failed = problem != nil
+	a.reported = reportedFor{kv.UID, kv.Generation}
+}
+
+// reportFields returns the conditions with the current condition FieldsWithoutEffect, if it has to be reported.
+func (a *availability) reportFields(
+	kv *kubevirt.KubeVirt, conditions []kubevirt.KubeVirtCondition,
+) []kubevirt.KubeVirtCondition {
+	done := a.reported == reportedFor{kv.UID, kv.Generation} && indexOf(conditions, ConditionFieldsWithoutEffect) >= 0
+	if done || a.withoutEffect == nil {
+		return conditions
+	}
+	return withFields(conditions, fieldsCondition(a.withoutEffect(kv), a.now()))
 }
 
 // nextStatus returns the object's status. No operator deploys virtflow, so its phase is always Deployed, and it is

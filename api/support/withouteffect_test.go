@@ -1,0 +1,32 @@
+package support
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestWithoutEffect(t *testing.T) {
+	of := func(spec string) []string {
+		kv := &kubevirtv1.KubeVirt{}
+		require.NoError(t, yaml.Unmarshal([]byte(spec), &kv.Spec))
+		return WithoutEffect(kv)
+	}
+	require.Empty(t, of(`{}`))
+	require.Empty(t, of(`configuration: {evictionStrategy: None, developerConfiguration: {useEmulation: true}}`))
+	require.Equal(t, []string{
+		"spec.configuration.minCPUModel", "spec.configuration.seccompConfiguration",
+		"spec.configuration.virtualMachineInstancesPerNode", "spec.customizeComponents.patches", "spec.infra",
+		"spec.configuration.permittedHostDevices.pciHostDevices[0].externalResourceProvider",
+	}, of(`
+infra: {replicas: 2}
+customizeComponents: {patches: [{resourceName: a, resourceType: Deployment, patch: "{}", type: json}]}
+configuration:
+  minCPUModel: Penryn
+  seccompConfiguration: {}
+  virtualMachineInstancesPerNode: 40
+  permittedHostDevices: {pciHostDevices: [{pciVendorSelector: "10DE:1EB8", resourceName: a/b}]}
+`))
+}

@@ -1,0 +1,65 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/contract"
+)
+
+// ConditionFieldsWithoutEffect of the KubeVirt object is True while it has fields that are set and have no effect in
+// virtflow: its message lists them.
+const ConditionFieldsWithoutEffect kubevirt.KubeVirtConditionType = "FieldsWithoutEffect"
+
+// Reasons of the condition FieldsWithoutEffect.
+const (
+	ReasonFieldsIgnored    = "FieldsIgnored"
+	ReasonAllFieldsApplied = "AllFieldsApplied"
+)
+
+// Bounds of the message of the condition FieldsWithoutEffect; the length is in bytes.
+const (
+	mostFieldsListed = 50
+	maxFieldsMessage = 4096
+)
+
+// fieldsCondition returns the condition FieldsWithoutEffect for the paths of such fields.
+func fieldsCondition(paths []string, now time.Time) kubevirt.KubeVirtCondition {
+	c := kubevirt.KubeVirtCondition{
+		Type: ConditionFieldsWithoutEffect, Status: corev1.ConditionFalse, Reason: ReasonAllFieldsApplied,
+		Message:            "All fields that are set have an effect.",
+		LastTransitionTime: metav1.NewTime(now), LastProbeTime: metav1.NewTime(now),
+	}
+	if len(paths) == 0 {
+		return c
+	}
+	listed := strings.Join(paths[:min(len(paths), mostFieldsListed)], ", ")
+	if more := len(paths) - mostFieldsListed; more > 0 {
+		listed += fmt.Sprintf(" and %d more", more)
+	}
+	c.Status, c.Reason = corev1.ConditionTrue, ReasonFieldsIgnored
+	c.Message = contract.Cut("These fields are set and have no effect in virtflow (docs/unsupported.md): "+listed,
+		maxFieldsMessage)
+	return c
+}
+
+// withFields returns the conditions with the condition FieldsWithoutEffect. Its time is that of the last change of its
+// status.
+func withFields(conditions []kubevirt.KubeVirtCondition, c kubevirt.KubeVirtCondition) []kubevirt.KubeVirtCondition {
+	i := indexOf(conditions, c.Type)
+	switch {
+	case i < 0:
+		return append(conditions, c)
+	case conditions[i].Status == c.Status && conditions[i].Message == c.Message:
+	case conditions[i].Status == c.Status:
+		conditions[i].Reason, conditions[i].Message, conditions[i].LastProbeTime = c.Reason, c.Message, c.LastProbeTime
+	default:
+		conditions[i] = c
+	}
+	return conditions
+}

@@ -1,0 +1,72 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+)
+
+func TestListsFieldsWithoutEffect(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	before := []kubevirt.KubeVirtCondition{{Type: kubevirt.KubeVirtConditionAvailable, Status: corev1.ConditionTrue}}
+	got := withFields(before, fieldsCondition(nil, now))
+	require.Len(t, got, 2)
+	require.Equal(t, corev1.ConditionFalse, got[1].Status)
+	require.Equal(t, ReasonAllFieldsApplied, got[1].Reason)
+
+	later := now.Add(time.Hour)
+	got = withFields(got, fieldsCondition([]string{"spec.infra", "spec.imageTag"}, later))
+	require.Len(t, got, 2)
+	require.Equal(t, corev1.ConditionTrue, got[1].Status)
+	require.Equal(t, metav1.NewTime(later), got[1].LastTransitionTime)
+	require.True(t, strings.HasSuffix(got[1].Message, ": spec.infra, spec.imageTag"), got[1].Message)
+
+	got = withFields(got, fieldsCondition([]string{"spec.infra"}, later.Add(time.Hour)))
+	require.True(t, strings.HasSuffix(got[1].Message, ": spec.infra"), got[1].Message)
+	require.Equal(t, metav1.NewTime(later), got[1].LastTransitionTime, "its status has not changed")
+	require.Equal(t, got, withFields(got, fieldsCondition([]string{"spec.infra"}, later.Add(2*time.Hour))))
+
+	var many []string
+	for i := range mostFieldsListed + 7 {
+		many = append(many, fmt.Sprintf("spec.field%d", i))
+	}
+	c := fieldsCondition(many, now)
+	require.True(t, strings.HasSuffix(c.Message, "spec.field49 and 7 more"), c.Message)
+	for i := range many {
+		many[i] += strings.Repeat("x", 1000)
+	}
+	require.LessOrEqual(t, len(fieldsCondition(many, now).Message), maxFieldsMessage)
+}
+
+// TestReportsFieldsOnce: workers of two releases disagree about a generation, and each reports it once.
+func TestReportsFieldsOnce(t *testing.T) {
+	kv := &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: 1}}
+	worker := func(fields ...string) *availability {
+		return &availability{now: time.Now, withoutEffect: func(*kubevirt.KubeVirt) []string { return fields }}
+	}
+	report := func(a *availability) string {
+		kv.Status.Conditions = a.reportFields(kv, kv.Status.Conditions)
+		a.reported = reportedFor{kv.UID, kv.Generation}
+		if i := indexOf(kv.Status.Conditions, ConditionFieldsWithoutEffect); i >= 0 {
+			return string(kv.Status.Conditions[i].Status)
+		}
+		return ""
+	}
+	older, newer := worker("spec.infra"), worker()
+	require.Equal(t, "True", report(older))
+	require.Equal(t, "False", report(newer))
+	require.Equal(t, "False", report(older), "it has reported this generation")
+	kv.Generation = 2
+	require.Equal(t, "True", report(older))
+	require.Equal(t, "False", report(newer))
+	kv.Status.Conditions = nil
+	require.Equal(t, "False", report(newer), "it was removed meanwhile")
+	kv.Status.Conditions = nil
+	require.Empty(t, report(&availability{now: time.Now}), "this worker does not know the fields")
+}
