@@ -21,10 +21,11 @@ import (
 	"github.com/virtflow/virtflow/crdwatch/restore"
 	"github.com/virtflow/virtflow/crdwatch/watch"
 	"github.com/virtflow/virtflow/internal/kube"
+	"github.com/virtflow/virtflow/internal/settings"
 	"github.com/virtflow/virtflow/internal/temporalclient"
 )
 
-// Options configures a watcher. All fields but Leases, Outages and Registry must be set.
+// Options configures a watcher. All fields but Leases, Outages, Registry and SetLevel must be set.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
@@ -44,6 +45,8 @@ type Options struct {
 	Workers  int
 	Registry prometheus.Registerer
 	Log      zerolog.Logger
+	// SetLevel changes the level of Log; nil: it stays.
+	SetLevel func(zerolog.Level)
 }
 
 // Watcher keeps the informers of one process current, and sends observations while the process leads.
@@ -146,6 +149,12 @@ func (w *Watcher) watch(ctx context.Context) error {
 	}
 	if err := restore.WatchVersions(i.All(), v.suspectRestore); err != nil {
 		return err
+	}
+	if set := w.options.SetLevel; set != nil {
+		follow := func(s settings.Settings) { set(s.LogLevels().Controller) }
+		if err := settings.Follow(i.Settings, follow); err != nil {
+			return err
+		}
 	}
 	if err := errors.Join(w.migrations.Follow(i), w.machines.Follow(i)); err != nil {
 		return err

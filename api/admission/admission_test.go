@@ -386,18 +386,21 @@ func TestAcceptsOperatorSettings(t *testing.T) {
 			"imagePullPolicy": "Always", "handlerConfiguration": {"restClient": {"rateLimiter": {"tokenBucketRateLimiter":
 				{"qps": 1, "burst": 2}}}},
 			"developerConfiguration": {"featureGates": ["HotplugVolumes", "Root", "Sidecar", "Snapshot"],
-				"disabledFeatureGates": ["ImageVolume", "PasstBinding"], "logVerbosity": {"virtAPI": 2}}},
+				"disabledFeatureGates": ["ImageVolume", "PasstBinding"],
+				"logVerbosity": {"virtAPI": 2, "virtHandler": 3, "nodeVerbosity": {"node1": 4}}}},
 		"workloadUpdateStrategy": {}}}`)
 	require.True(t, resp.Allowed, resp.Result)
 	const byManifests = " has no effect: virtflow's processes are deployed by its manifests, which no operator changes: " +
 		"edit those"
+	const byLogFlag = " has no effect: node workers do not read the KubeVirt object: set their flag `--log-level`"
 	require.ElementsMatch(t, []string{
 		"spec.certificateRotateStrategy.selfSigned has no effect: virtflow rotates its certificates in intervals of its own",
 		"spec.uninstallStrategy has no effect: no operator deletes virtflow: see docs/uninstall.md",
 		"spec.customizeComponents.patches" + byManifests, "spec.imagePullPolicy" + byManifests, "spec.infra" + byManifests,
 		"spec.monitorAccount" + byManifests, "spec.monitorNamespace" + byManifests, "spec.productName" + byManifests,
 		"spec.configuration.handlerConfiguration" + byManifests,
-		"spec.configuration.developerConfiguration.logVerbosity" + byManifests,
+		"spec.configuration.developerConfiguration.logVerbosity.virtHandler" + byLogFlag,
+		"spec.configuration.developerConfiguration.logVerbosity.nodeVerbosity" + byLogFlag,
 		"HotplugVolumes has been deprecated since v1.9.0 and has been replaced by DeclarativeHotplugVolumes",
 		"feature gate Root has no effect in virtflow", "feature gate Snapshot has no effect in virtflow",
 		"disabling the feature gate ImageVolume has no effect in virtflow",

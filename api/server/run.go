@@ -104,6 +104,9 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	}), https.trusted.has, https.refused.WithLabelValues("review").Inc, aggregated.Authenticate)
 	mux.Handle("/", aggregated) // everything except webhooks
 	p.Registry.MustRegister(https.refused)
+	if err := followLevel(mgr, p.Level); err != nil {
+		return err
+	}
 	if err := mgr.Add(https); err != nil {
 		return fmt.Errorf("setting up the HTTPS server: %w", err)
 	}
@@ -128,6 +131,21 @@ func (o *Options) trust(mgr ctrl.Manager, t *trusted) (err error) {
 	follow := manager.RunnableFunc(func(ctx context.Context) error { return t.follow(ctx, mgr.GetCache()) })
 	if err := mgr.Add(follow); err != nil {
 		return fmt.Errorf("setting up the watch of the API servers' addresses: %w", err)
+	}
+	return nil
+}
+
+// followLevel has the process log at the level that the KubeVirt object asks for.
+func followLevel(mgr ctrl.Manager, level *process.Level) error {
+	follow := manager.RunnableFunc(func(ctx context.Context) error {
+		informer, err := mgr.GetCache().GetInformer(ctx, &kubevirtv1.KubeVirt{}, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watching the KubeVirt object: %w", err)
+		}
+		return settings.Follow(informer, func(s settings.Settings) { level.Set(s.LogLevels().API) })
+	})
+	if err := mgr.Add(follow); err != nil {
+		return fmt.Errorf("setting up the watch of the KubeVirt object: %w", err)
 	}
 	return nil
 }

@@ -44,11 +44,13 @@ const (
 	ownRotation = "virtflow rotates its certificates in intervals of its own"
 	byFlag      = "the flag `--max-devices` of the node workers bounds their guests: set it there"
 	noReader    = "KubeVirt v1.9.0 reads it nowhere"
+	byLogFlag   = "node workers do not read the KubeVirt object: set their flag `--log-level`"
+	noProcess   = "virtflow has no such process"
 )
 
 // hasNoEffect reports whether the setting is accepted: that it has no effect here changes nothing for a guest.
 func (r reason) hasNoEffect() bool {
-	return slices.Contains([]string{byManifests, byHand, ownRotation, byFlag, noReader}, r.why)
+	return slices.Contains([]string{byManifests, byHand, ownRotation, byFlag, noReader, byLogFlag, noProcess}, r.why)
 }
 
 func whyOfVMs() [][2]string {
@@ -120,7 +122,10 @@ func whyOfConfiguration() [][2]string {
 		{d + "disabledFeatureGates", "KubeVirt's gates only"},
 		{d + "featureGates", "KubeVirt's gates only. A gate permits fields; those that are not supported are refused by their names"},
 		{d + "clusterProfiler", later},
-		{d + "logVerbosity", byManifests},
+		{d + "logVerbosity.virtHandler", byLogFlag},
+		{d + "logVerbosity.nodeVerbosity", byLogFlag},
+		{d + "logVerbosity.virtOperator", noProcess},
+		{d + "logVerbosity.virtSynchronizationController", noProcess},
 		{d + "minimumClusterTSCFrequency", later + ": no guest has a fixed frequency of its time stamp counter"},
 		{c + "evictionStrategy", nothing},
 		{c + "handlerConfiguration", byManifests},

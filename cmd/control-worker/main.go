@@ -70,6 +70,9 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	queue := events.NewQueue(clients.CoreV1(), p.Log, p.Registry)
 	defer queue.Start()() // its stop comes last: what the worker finishes is recorded as well
 	watcher := settings.NewWatcher(kv, kube.Namespace(o.namespace, "virtflow"))
+	if err := watcher.Follow(func(s settings.Settings) { p.Level.Set(s.LogLevels().Controller) }); err != nil {
+		return err
+	}
 	go watcher.Run(ctx)
 	p.Health.AddReady("settings", watcher.Ready)
 	if err := watcher.WaitForSync(ctx); err != nil {

@@ -76,7 +76,7 @@ func command() *cobra.Command {
 			Kubernetes: clients, KubeVirt: kubevirt, Leases: leases, Temporal: c, Outages: outages,
 			Namespace: kube.Namespace(namespace, "virtflow"), Identity: identity, Workers: workers,
 			LauncherImage: image,
-			Registry:      p.Registry, Log: p.Log,
+			Registry:      p.Registry, Log: p.Log, SetLevel: p.Level.Set,
 		})
 		if err != nil {
 			return err

@@ -202,12 +202,16 @@ func stripNode(node *corev1.Node) *corev1.Node {
 	return out
 }
 
-// stripKubeVirt keeps the key of the drain taint.
+// stripKubeVirt keeps the key of the drain taint, and the level of crdwatch's log.
 func stripKubeVirt(kv *kubevirt.KubeVirt) *kubevirt.KubeVirt {
 	out := &kubevirt.KubeVirt{ObjectMeta: stripMeta(kv.ObjectMeta)}
 	if m := kv.Spec.Configuration.MigrationConfiguration; m != nil {
 		out.Spec.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{
 			NodeDrainTaintKey: m.NodeDrainTaintKey}
+	}
+	if d := kv.Spec.Configuration.DeveloperConfiguration; d != nil && d.LogVerbosity != nil {
+		out.Spec.Configuration.DeveloperConfiguration = &kubevirt.DeveloperConfiguration{
+			LogVerbosity: &kubevirt.LogVerbosity{VirtController: d.LogVerbosity.VirtController}}
 	}
 	return out
 }

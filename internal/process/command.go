@@ -25,7 +25,9 @@ var Version = "v0.1.0"
 
 // Process has the parts that every running process gets.
 type Process struct {
-	Log      zerolog.Logger
+	Log zerolog.Logger
+	// Level changes what Log logs.
+	Level    *Level
 	Registry *prometheus.Registry
 	// Health collects the checks behind /healthz and /readyz; add to it before returning from set-up.
 	Health *Health
@@ -86,7 +88,7 @@ func Main(command func() *cobra.Command) {
 }
 
 func (o *Options) run(ctx context.Context, name string, run Run) error {
-	log, err := NewLogger(name, o.LogLevel, o.LogFormat)
+	log, level, err := newLogger(name, o.LogLevel, o.LogFormat)
 	if err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func (o *Options) run(ctx context.Context, name string, run Run) error {
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	p := &Process{Log: log, Registry: reg, Health: NewHealth()}
+	p := &Process{Log: log, Level: level, Registry: reg, Health: NewHealth()}
 	reg.MustRegister(Metrics(name, p.Health)...)
 	if o.MetricsAddress != "" {
 		stop, err := serve("metrics-address", o.MetricsAddress, handler(p), answerTimeout, log)
@@ -123,9 +125,15 @@ func (o *Options) run(ctx context.Context, name string, run Run) error {
 
 // NewLogger returns the logger of a process. Format is json or console.
 func NewLogger(name, level, format string) (zerolog.Logger, error) {
+	log, _, err := newLogger(name, level, format)
+	return log, err
+}
+
+// newLogger is NewLogger, with what changes the logger's level.
+func newLogger(name, level, format string) (zerolog.Logger, *Level, error) {
 	l, err := zerolog.ParseLevel(level)
 	if err != nil {
-		return zerolog.Nop(), fmt.Errorf("--log-level: %w", err)
+		return zerolog.Nop(), nil, fmt.Errorf("--log-level: %w", err)
 	}
 	out := zerolog.New(os.Stderr)
 	switch format {
@@ -133,9 +141,15 @@ func NewLogger(name, level, format string) (zerolog.Logger, error) {
 	case "console":
 		out = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000"})
 	default:
-		return zerolog.Nop(), fmt.Errorf("--log-format: %q is neither json nor console", format)
+		return zerolog.Nop(), nil, fmt.Errorf("--log-format: %q is neither json nor console", format)
 	}
-	return out.Level(l).With().Timestamp().Str("process", name).Logger(), nil
+	least := newLevel(l)
+	return leveled(out, least).With().Timestamp().Str("process", name).Logger(), least, nil
+}
+
+// leveled returns a logger that logs at a level, and so do all loggers that are made from it.
+func leveled(log zerolog.Logger, level *Level) zerolog.Logger {
+	return log.Level(zerolog.TraceLevel).Sample(level).Hook(level)
 }
 
 // setFromEnvironment gives each flag that is not on the command line the value of its environment variable, unless that

@@ -32,6 +32,9 @@ func NewWatcher(client *kube.Client, namespace string) *Watcher {
 // Run watches until ctx ends.
 func (w *Watcher) Run(ctx context.Context) { w.informer.RunWithContext(ctx) }
 
+// Follow calls f with the settings when the object is first seen, and after each change of it.
+func (w *Watcher) Follow(f func(Settings)) error { return Follow(w.informer, f) }
+
 // Synced reports whether the first answer of the API server has arrived.
 func (w *Watcher) Synced() bool { return w.informer.HasSynced() }
 

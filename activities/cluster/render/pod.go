@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
@@ -205,6 +206,9 @@ func ofMachine() []string {
 	}
 }
 
+// logLevel is the environment variable of the launcher's flag --log-level.
+const logLevel = "VIRTFLOW_LOG_LEVEL"
+
 // computeContainer returns the launcher's container. Machine is the cluster's hardware, encoded; "": the default.
 func computeContainer(
 	vmi *kubevirt.VirtualMachineInstance, o Options, machine string, mounts []corev1.VolumeMount,
@@ -224,6 +228,9 @@ func computeContainer(
 	}
 	if machine != "" {
 		env = append(env, corev1.EnvVar{Name: hardware.Variable, Value: machine})
+	}
+	if level := o.Settings.LogLevels().Launcher; level != zerolog.Disabled {
+		env = append(env, corev1.EnvVar{Name: logLevel, Value: level.String()})
 	}
 	env = append(env, networkEnv(vmi, o.NetworkResources)...)
 	return corev1.Container{

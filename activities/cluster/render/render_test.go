@@ -300,3 +300,17 @@ func TestBothLimits(t *testing.T) {
 		Limited{CPU: true}.Or(Limited{Memory: true, Ratio: 1.5}))
 	require.Equal(t, Limited{}, Limited{}.Or(Limited{}))
 }
+
+func TestLauncherLogsAsVerboseAsAsked(t *testing.T) {
+	env := func(verbosity uint) []corev1.EnvVar {
+		s := settings.Default()
+		s.Configuration.DeveloperConfiguration = &kubevirt.DeveloperConfiguration{
+			LogVerbosity: &kubevirt.LogVerbosity{VirtLauncher: verbosity}}
+		pod, err := Pod(example(), Options{Image: "x", Settings: s})
+		require.NoError(t, err)
+		return pod.Spec.Containers[0].Env
+	}
+	require.Contains(t, env(4), corev1.EnvVar{Name: "VIRTFLOW_LOG_LEVEL", Value: "debug"})
+	require.Equal(t, env(0), env(2), "KubeVirt's default leaves the launcher's")
+	require.Len(t, env(9), len(env(2))+1)
+}
