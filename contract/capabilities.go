@@ -29,7 +29,9 @@ type HostCapabilities struct {
 const (
 	MostCapabilities  = 512 // of each list
 	LongestCapability = 63  // in bytes, as the value of a label
-	longestReportText = 256
+	// MostObsoleteModels bounds what the KubeVirt object names; it is a part of each observation of a node.
+	MostObsoleteModels = 64
+	longestReportText  = 256
 )
 
 // Bounded returns c with its lists and names cut to what a report may have.

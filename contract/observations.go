@@ -330,9 +330,12 @@ type NodeObservation struct {
 	Labels       map[string]string `json:"labels,omitempty"`       // only those that virtflow owns
 	// Capabilities is the CapabilityDigest of its labels.
 	Capabilities string `json:"capabilities,omitempty"`
-	// DrainVersion is the version of the KubeVirt object that named the taint of Drain, or up to which that object was
-	// known not to exist; "": not known.
-	DrainVersion string `json:"drainVersion,omitempty"`
+	// ObsoleteCPUModels are those that the KubeVirt object considers too old to offer, at most MostObsoleteModels; nil:
+	// it names none, and KubeVirt's own list applies.
+	ObsoleteCPUModels []string `json:"obsoleteCPUModels,omitempty"`
+	// SettingsVersion is the version of the KubeVirt object that named the taint of Drain and ObsoleteCPUModels, or up
+	// to which that object was known not to exist; "": not known.
+	SettingsVersion string `json:"settingsVersion,omitempty"`
 }
 
 // NodeReport is a node worker's report of its host, at its start and whenever the host changes.

@@ -72,6 +72,7 @@ func Configuration() []Field {
 		{Path: "configuration.migrations.unsafeMigrationOverride"},
 		{Path: "configuration.network.defaultNetworkInterface", Values: []string{"bridge", "masquerade"}},
 		{Path: "configuration.network.permitBridgeInterfaceOnPodNetwork"},
+		{Path: "configuration.obsoleteCPUModels.**"},
 		{Path: "configuration.permittedHostDevices.pciHostDevices[].**"},
 		{Path: "configuration.permittedHostDevices.mediatedDevices[].**"},
 		{Path: "configuration.permittedHostDevices.usb[].**"},

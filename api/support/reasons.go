@@ -142,7 +142,6 @@ func whyOfConfiguration() [][2]string {
 		{c + "network.binding", "a binding plugin is a program that changes the guest's domain beside the launcher"},
 		{c + "network.defaultNetworkInterface", removed},
 		{c + "network.permitSlirpInterface", removed},
-		{c + "obsoleteCPUModels", later},
 		{c + "ovmfPath", "the launcher's image has its firmware"},
 		{c + "persistentReservationConfiguration", "reservations need a helper with CAP_SYS_RAWIO beside the launcher"},
 		{c + "roleAggregationStrategy", byManifests},

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/contract"
 )
 
 // maxSMBIOS bounds a string in the SMBIOS tables of a guest's firmware, in bytes.
@@ -32,6 +34,10 @@ func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCa
 		if problems := validation.IsDNS1123Subdomain(class); len(problems) > 0 {
 			causes = append(causes, invalid(path.Child("defaultRuntimeClass"), "%s", problems[0])...)
 		}
+	}
+	if n := len(c.ObsoleteCPUModels); n > contract.MostObsoleteModels {
+		causes = append(causes, invalid(path.Child("obsoleteCPUModels"), "has %d models: at most %d are supported", n,
+			contract.MostObsoleteModels)...)
 	}
 	causes = append(causes, causesOf(metavalidation.ValidateLabelSelector(c.AutoCPULimitNamespaceLabelSelector,
 		metavalidation.LabelSelectorValidationOptions{}, path.Child("autoCPULimitNamespaceLabelSelector")))...)

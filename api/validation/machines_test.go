@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,12 +25,16 @@ func TestMachineConfiguration(t *testing.T) {
 		DeveloperConfiguration: &kubevirtv1.DeveloperConfiguration{LessPVCSpaceToleration: 100,
 			MinimumReservePVCBytes: 1 << 40, DiskVerification: &kubevirtv1.DiskVerification{MemoryLimit: &limit}}}))
 
-	none := resource.MustParse("-1")
+	none, many := resource.MustParse("-1"), map[string]bool{}
+	for i := range 65 {
+		many[fmt.Sprint("model", i)] = true
+	}
 	var fields []string
 	for _, c := range MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{
 		CPURequest: &none, CPUModel: "a model", DefaultRuntimeClass: "Kata",
 		AutoCPULimitNamespaceLabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "team", Operator: "Is", Values: []string{"a"}}}},
+		ObsoleteCPUModels: many,
 		DeveloperConfiguration: &kubevirtv1.DeveloperConfiguration{LessPVCSpaceToleration: 101,
 			MinimumReservePVCBytes: 1 << 63, DiskVerification: &kubevirtv1.DiskVerification{MemoryLimit: &none}},
 		SMBIOSConfig: &kubevirtv1.SMBiosConfiguration{Product: "a\nb", Family: strings.Repeat("x", 257)}}) {
@@ -38,6 +43,7 @@ func TestMachineConfiguration(t *testing.T) {
 	}
 	require.Equal(t, []string{"spec.configuration.cpuRequest", "spec.configuration.cpuModel",
 		"spec.configuration.defaultRuntimeClass",
+		"spec.configuration.obsoleteCPUModels",
 		"spec.configuration.autoCPULimitNamespaceLabelSelector.matchExpressions[0].operator",
 		"spec.configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent",
 		"spec.configuration.developerConfiguration.minimumReservePVCBytes",

@@ -62,7 +62,7 @@ func Subscribe(i *watch.Informers, leading func() *Differ) error {
 		subscribe(i.Workers, leading, worker, worker),
 		subscribe(i.PVCs, leading, (*Differ).sendPVC, (*Differ).sendPVC),
 		subscribe(i.DataVolumes, leading, (*Differ).sendDataVolume, (*Differ).sendDataVolume),
-		subscribe(i.Settings, leading, (*Differ).sendDrains, (*Differ).sendDrains),
+		subscribe(i.Settings, leading, (*Differ).sendSettings, (*Differ).sendSettings),
 	)
 	if err != nil {
 		return fmt.Errorf("subscribing to an informer: %w", err)
@@ -143,21 +143,21 @@ func (d *Differ) sendNodeMissing(name string) {
 	}
 }
 
-// sendDrains sends the nodes that begin or cease to be drained because the KubeVirt object names another taint. Nodes
-// that were never sent are on their way already.
-func (d *Differ) sendDrains(*kubevirt.KubeVirt) {
+// sendSettings sends the nodes whose observation has changed with the KubeVirt object: it names another drain taint, or
+// other CPU models. Nodes that were never sent are on their way already.
+func (d *Differ) sendSettings(*kubevirt.KubeVirt) {
 	for _, node := range watch.List[*corev1.Node](d.informers.Nodes) {
-		if d.hasDrainChanged(node) {
+		if d.haveSettingsChanged(node) {
 			d.entities.node.sendChanged(node.Name, change)
 		}
 	}
 }
 
-func (d *Differ) hasDrainChanged(node *corev1.Node) bool {
+func (d *Differ) haveSettingsChanged(node *corev1.Node) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	last, known := recall(d.record, d.entities.node.kind, string(node.UID))
-	return known && d.informers.HasDrainChanged(node, last)
+	return known && d.informers.HaveSettingsChanged(node, last)
 }
 
 // sendPVC sends a PVC, or that it is gone, to the instances that use it, and to the VMs whose templates create it.

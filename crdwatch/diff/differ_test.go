@@ -355,9 +355,9 @@ func TestSendsNodeWithWorkerState(t *testing.T) {
 	require.Equal(t, []string{"observe-node+ n"}, waiting(e, "node/node1"))
 }
 
-// TestSendsNodeWhenDrainTaintChanges: only the nodes with one of the two taints are sent again, also when the KubeVirt
-// object is gone.
-func TestSendsNodeWhenDrainTaintChanges(t *testing.T) {
+// TestSendsNodesWhenSettingsChange: another drain taint concerns the nodes with one of the two taints, other obsolete
+// CPU models concern all nodes. So does the end of the KubeVirt object.
+func TestSendsNodesWhenSettingsChange(t *testing.T) {
 	e := newTestDiffer(t)
 	for name, key := range map[string]string{"plain": "x", "former": contract.TaintDrain, "latter": "a.b/empty"} {
 		require.NoError(t, e.informers.Nodes.GetStore().Add(stripped(t, &corev1.Node{
@@ -370,7 +370,7 @@ func TestSendsNodeWhenDrainTaintChanges(t *testing.T) {
 		Spec: kubevirt.KubeVirtSpec{Configuration: kubevirt.KubeVirtConfiguration{
 			MigrationConfiguration: &kubevirt.MigrationConfiguration{NodeDrainTaintKey: new("a.b/empty")}}},
 	})
-	e.sendDrains(kv)
+	e.sendSettings(kv)
 	drains := func() map[string]bool {
 		out := map[string]bool{}
 		for _, name := range []string{"plain", "former", "latter"} {
@@ -387,12 +387,18 @@ func TestSendsNodeWhenDrainTaintChanges(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{"plain": false, "former": true, "latter": false}, drains())
 	require.NoError(t, e.informers.Settings.GetStore().Add(kv))
-	e.sendDrains(kv)
-	require.Equal(t, "8", outbox(e).pending[contract.NodeID("latter")][0].Payload.(contract.NodeObservation).DrainVersion)
+	e.sendSettings(kv)
+	sent := outbox(e).pending[contract.NodeID("latter")][0].Payload.(contract.NodeObservation)
+	require.Equal(t, "8", sent.SettingsVersion)
 	require.Equal(t, map[string]bool{"former": false, "latter": true}, drains())
-	e.sendDrains(kv)
+	e.sendSettings(kv)
 	require.Empty(t, drains(), "nothing has changed")
+	again := kv.DeepCopy()
+	again.Spec.Configuration.ObsoleteCPUModels = map[string]bool{"Penryn": true}
+	require.NoError(t, e.informers.Settings.GetStore().Update(stripped(t, again)))
+	e.sendSettings(again)
+	require.Len(t, drains(), 3, "all nodes offer other CPU models")
 	require.NoError(t, e.informers.Settings.GetStore().Delete(kv))
-	e.sendDrains(kv)
-	require.Equal(t, map[string]bool{"former": true, "latter": false}, drains())
+	e.sendSettings(kv)
+	require.Equal(t, map[string]bool{"plain": false, "former": true, "latter": false}, drains())
 }

@@ -69,27 +69,29 @@ func newest(a, b string) string {
 // ObserveNode observes a node, and whether a node worker is ready there.
 func (i *Informers) ObserveNode(node *corev1.Node) contract.NodeObservation {
 	version := i.Workers.LastSyncResourceVersion() // of two with the same version the later one counts
-	taint, decided := i.drainTaint()
-	o := observe.Node(node, i.isWorkerReady(node.Name), taint)
-	o.WorkerVersion, o.DrainVersion = version, decided
+	cluster, known := i.settings()
+	o := observe.Node(node, i.isWorkerReady(node.Name), cluster.DrainTaint())
+	o.WorkerVersion = version
+	o.ObsoleteCPUModels, o.SettingsVersion = cluster.ObsoleteCPUModels(), known
 	return o
 }
 
-// HasDrainChanged reports whether a node has begun or ceased to be drained since an observation of it, because the
-// KubeVirt object names another taint.
-func (i *Informers) HasDrainChanged(node *corev1.Node, last contract.NodeObservation) bool {
-	taint, _ := i.drainTaint()
-	return observe.Node(node, false, taint).Drain != last.Drain
+// HaveSettingsChanged reports whether an observation of a node would be another one now because the KubeVirt object has
+// changed: the node has begun or ceased to be drained, or is to offer other CPU models.
+func (i *Informers) HaveSettingsChanged(node *corev1.Node, last contract.NodeObservation) bool {
+	cluster, _ := i.settings()
+	return observe.Node(node, false, cluster.DrainTaint()).Drain != last.Drain ||
+		!slices.Equal(cluster.ObsoleteCPUModels(), last.ObsoleteCPUModels)
 }
 
-// drainTaint returns the key of the drain taint, and the version of the KubeVirt object that names it.
-func (i *Informers) drainTaint() (key, version string) {
+// settings returns what the KubeVirt object says of nodes, and the version of that object.
+func (i *Informers) settings() (s settings.Settings, version string) {
 	version = i.Settings.LastSyncResourceVersion() // of two with the same version the later one counts
 	kv, ok := Get[*kubevirt.KubeVirt](i.Settings, i.settingsKey)
 	if ok {
 		version = kv.ResourceVersion
 	}
-	return settings.From(kv).DrainTaint(), version
+	return settings.From(kv), version
 }
 
 func (i *Informers) isWorkerReady(node string) bool {

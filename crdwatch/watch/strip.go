@@ -202,9 +202,10 @@ func stripNode(node *corev1.Node) *corev1.Node {
 	return out
 }
 
-// stripKubeVirt keeps the key of the drain taint, and the level of crdwatch's log.
+// stripKubeVirt keeps what decides about nodes, and the level of crdwatch's log.
 func stripKubeVirt(kv *kubevirt.KubeVirt) *kubevirt.KubeVirt {
 	out := &kubevirt.KubeVirt{ObjectMeta: stripMeta(kv.ObjectMeta)}
+	out.Spec.Configuration.ObsoleteCPUModels = kv.Spec.Configuration.ObsoleteCPUModels
 	if m := kv.Spec.Configuration.MigrationConfiguration; m != nil {
 		out.Spec.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{
 			NodeDrainTaintKey: m.NodeDrainTaintKey}

@@ -1,6 +1,8 @@
 package defaults
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
@@ -100,6 +102,19 @@ func (c Cluster) DrainTaint() string {
 		return contract.TaintDrain
 	}
 	return *m.NodeDrainTaintKey
+}
+
+// ObsoleteCPUModels returns the CPU models that nodes are not to offer, sorted; nil: KubeVirt's own list applies. As in
+// KubeVirt, a model counts whatever its value.
+func (c Cluster) ObsoleteCPUModels() []string {
+	var out []string
+	for model := range c.Configuration.ObsoleteCPUModels {
+		if model != "" && len(model) <= contract.LongestCapability {
+			out = append(out, model)
+		}
+	}
+	slices.Sort(out)
+	return out[:min(len(out), contract.MostObsoleteModels)]
 }
 
 // Architectures, by their Go names.

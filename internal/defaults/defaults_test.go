@@ -1,6 +1,8 @@
 package defaults
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,4 +166,15 @@ func TestDrainTaint(t *testing.T) {
 		require.Equal(t, want, c.DrainTaint(), key)
 	}
 	require.Equal(t, "kubevirt.io/drain", Cluster{}.DrainTaint())
+}
+
+func TestObsoleteCPUModels(t *testing.T) {
+	require.Nil(t, Cluster{}.ObsoleteCPUModels())
+	c := Cluster{Configuration: kubevirtv1.KubeVirtConfiguration{ObsoleteCPUModels: map[string]bool{
+		"b": true, "a": false, "": true, strings.Repeat("x", 64): true}}}
+	require.Equal(t, []string{"a", "b"}, c.ObsoleteCPUModels())
+	for i := range 100 {
+		c.Configuration.ObsoleteCPUModels[fmt.Sprint("model", i)] = true
+	}
+	require.Len(t, c.ObsoleteCPUModels(), contract.MostObsoleteModels)
 }

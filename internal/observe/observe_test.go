@@ -252,7 +252,7 @@ func TestNode(t *testing.T) {
 	require.True(t, drained.Drain)
 	require.False(t, SameNode(o, drained))
 	later := drained
-	later.DrainVersion = "7"
+	later.SettingsVersion = "7"
 	require.True(t, SameNode(drained, later), "nothing else has changed")
 }
 

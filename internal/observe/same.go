@@ -51,7 +51,7 @@ func SameCopy(a, b contract.VMIObservation) bool {
 // SameNode reports whether two observations of a node are equal for its entity, as SameVM does for a VM.
 func SameNode(a, b contract.NodeObservation) bool {
 	for _, o := range []*contract.NodeObservation{&a, &b} {
-		o.ResourceVersion, o.WorkerVersion, o.DrainVersion = "", "", ""
+		o.ResourceVersion, o.WorkerVersion, o.SettingsVersion = "", "", ""
 	}
 	return reflect.DeepEqual(a, b)
 }

@@ -23,9 +23,12 @@ const (
 	obsoleteHostModel       = "node-labeller.kubevirt.io/obsolete-host-model"
 )
 
-// isObsolete reports whether KubeVirt considers a CPU model too old to offer; the list is its own, and so is the
-// suffix.
-func isObsolete(model string) bool {
+// isObsolete reports whether a CPU model is too old to offer: the cluster names it, or, where the cluster names none,
+// KubeVirt's own list does. The suffix is KubeVirt's, too.
+func isObsolete(model string, named []string) bool {
+	if len(named) > 0 {
+		return slices.Contains(named, model)
+	}
 	return slices.Contains([]string{
 		"486", "pentium", "pentium2", "pentium3", "pentiumpro", "coreduo", "n270", "core2duo", "Conroe", "athlon",
 		"phenom",
@@ -36,8 +39,9 @@ func isObsolete(model string) bool {
 // isLabelName reports whether a text can be the name in a label's key, or a label's value.
 func isLabelName(s string) bool { return s != "" && len(validation.IsValidLabelValue(s)) == 0 }
 
-// CapabilityLabels returns the labels with what a host offers guests, without those that are not valid labels.
-func CapabilityLabels(c contract.HostCapabilities) map[string]string {
+// CapabilityLabels returns the labels with what a host offers guests, without those that are not valid labels. Obsolete
+// are the CPU models that the cluster considers too old; nil: those of KubeVirt's own list.
+func CapabilityLabels(c contract.HostCapabilities, obsolete []string) map[string]string {
 	out := map[string]string{}
 	add := func(prefix string, names ...string) {
 		for _, name := range names[:min(len(names), contract.MostCapabilities)] {
@@ -46,14 +50,14 @@ func CapabilityLabels(c contract.HostCapabilities) map[string]string {
 			}
 		}
 	}
-	models := slices.DeleteFunc(slices.Clone(c.CPUModels), isObsolete)
+	models := slices.DeleteFunc(slices.Clone(c.CPUModels), func(m string) bool { return isObsolete(m, obsolete) })
 	add(cpuModelPrefix, models...)
 	add(cpuModelMigrationPrefix, models...)
 	add(cpuFeaturePrefix, c.CPUFeatures...)
 	add(machineTypePrefix, c.MachineTypes...)
 	add(hostModelPrefix, c.HostModel)
 	add(hostModelFeaturePrefix, c.HostModelFeatures...)
-	if c.HostModel != "" && isObsolete(c.HostModel) {
+	if c.HostModel != "" && isObsolete(c.HostModel, obsolete) {
 		out[obsoleteHostModel] = "true"
 	} else {
 		add(cpuModelMigrationPrefix, c.HostModel)
@@ -77,7 +81,7 @@ func (s *State) capabilities() map[string]string {
 	if s.Report == nil || s.Report.Capabilities == nil {
 		return nil
 	}
-	want := CapabilityLabels(*s.Report.Capabilities)
+	want := CapabilityLabels(*s.Report.Capabilities, s.Node.ObsoleteCPUModels)
 	if contract.CapabilityDigest(want) == s.Node.Capabilities {
 		return nil
 	}

@@ -35,15 +35,38 @@ func TestCapabilityLabels(t *testing.T) {
 		"cpu-timer.node.kubevirt.io/tsc-scalable":                  "true",
 		"virtflow.io/virt-type":                                    "kvm",
 		"kubevirt.io/cpumanager":                                   "true",
-	}, CapabilityLabels(offered()))
+	}, CapabilityLabels(offered(), nil))
 	require.False(t, contract.IsCapability("kubevirt.io/cpumanager-of-another"))
 
-	old := CapabilityLabels(contract.HostCapabilities{VirtType: "kvm", HostModel: "Opteron_G2"})
+	old := CapabilityLabels(contract.HostCapabilities{VirtType: "kvm", HostModel: "Opteron_G2"}, nil)
 	require.Equal(t, "true", old["node-labeller.kubevirt.io/obsolete-host-model"])
 	require.NotContains(t, old, "cpu-model-migration.node.kubevirt.io/Opteron_G2")
-	for key := range CapabilityLabels(offered()) {
+	for key := range CapabilityLabels(offered(), nil) {
 		require.True(t, contract.IsCapability(key), "%s is never removed", key)
 	}
+}
+
+// TestClusterNamesObsoleteModels: its list stands for KubeVirt's own.
+func TestClusterNamesObsoleteModels(t *testing.T) {
+	labels := CapabilityLabels(offered(), []string{"Penryn", "Skylake-Client-IBRS"})
+	require.NotContains(t, labels, "cpu-model.node.kubevirt.io/Penryn")
+	require.NotContains(t, labels, "cpu-model-migration.node.kubevirt.io/Penryn")
+	require.NotContains(t, labels, "cpu-model-migration.node.kubevirt.io/Skylake-Client-IBRS")
+	require.Contains(t, labels, "cpu-model.node.kubevirt.io/qemu64")
+	require.Equal(t, "true", labels["node-labeller.kubevirt.io/obsolete-host-model"])
+	for key := range labels {
+		require.True(t, contract.IsCapability(key), "%s is never removed", key)
+	}
+	s := State{Node: &contract.NodeObservation{UID: "u", ResourceVersion: "5",
+		Capabilities: contract.CapabilityDigest(CapabilityLabels(offered(), nil))}}
+	c := offered()
+	s.Report = &contract.NodeReport{Capabilities: &c}
+	require.Nil(t, s.capabilities())
+	next := *s.Node
+	next.ObsoleteCPUModels, next.SettingsVersion = []string{"Penryn"}, "6"
+	s.observe(next)
+	require.NotContains(t, s.capabilities(), "cpu-model.node.kubevirt.io/Penryn", "the labels are written again")
+	require.NotEmpty(t, s.capabilities())
 }
 
 func TestOmitsInvalidLabels(t *testing.T) {
@@ -52,9 +75,9 @@ func TestOmitsInvalidLabels(t *testing.T) {
 		CapabilityLabels(contract.HostCapabilities{
 			VirtType: "a/b", MachineTypes: append(slices.Clone(bad), "ok"), CPUModels: bad, CPUFeatures: bad,
 			HostModel: "a b", HostModelFeatures: bad,
-		}))
-	require.Len(t, CapabilityLabels(contract.HostCapabilities{MachineTypes: slices.Repeat([]string{"a", "b"}, 1000)}),
-		2)
+		}, nil))
+	require.Len(t, CapabilityLabels(contract.HostCapabilities{MachineTypes: slices.Repeat([]string{"a", "b"}, 1000)},
+		nil), 2)
 }
 
 func TestWritesCapabilitiesWhenTheyDiffer(t *testing.T) {
@@ -73,7 +96,7 @@ func TestWritesCapabilitiesWhenTheyDiffer(t *testing.T) {
 					Labels: map[string]string{contract.LabelSchedulable: "true"}, Capabilities: digest})
 		}
 	}
-	digest := contract.CapabilityDigest(CapabilityLabels(c))
+	digest := contract.CapabilityDigest(CapabilityLabels(c, nil))
 	env.RegisterDelayedCallback(observe("1", ""), 0)
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalReportNode, report) }, time.Second)
 	env.RegisterDelayedCallback(observe("2", digest), 2*time.Second)
@@ -86,7 +109,7 @@ func TestWritesCapabilitiesWhenTheyDiffer(t *testing.T) {
 	require.True(t, env.IsWorkflowCompleted())
 	require.Len(t, wrote, 2)
 	for _, in := range wrote {
-		require.Equal(t, CapabilityLabels(c), in.Capabilities)
+		require.Equal(t, CapabilityLabels(c, nil), in.Capabilities)
 		require.Empty(t, in.Labels)
 	}
 }

@@ -50,18 +50,18 @@ func (s *State) observe(o contract.NodeObservation) {
 	}
 	next := *s.Node
 	next.WorkerReady, next.WorkerVersion = ready, version
-	if isDrainNewer(old, o) {
-		next.Drain, next.DrainVersion = o.Drain, o.DrainVersion
+	if areSettingsNewer(old, o) {
+		next.Drain, next.ObsoleteCPUModels, next.SettingsVersion = o.Drain, o.ObsoleteCPUModels, o.SettingsVersion
 	}
 	s.Node = &next
 }
 
-// isDrainNewer reports whether an observation of a node that is no newer itself has newly decided whether the node is
-// drained: the KubeVirt object names another taint. Observations of releases that knew one taint only have no such
-// version.
-func isDrainNewer(known *contract.NodeObservation, o contract.NodeObservation) bool {
-	return o.DrainVersion != "" && !known.Gone && !entity.Newer(known.ResourceVersion, o.ResourceVersion) &&
-		!entity.OlderPart(known.DrainVersion, o.DrainVersion, known, o)
+// areSettingsNewer reports whether an observation of a node that is no newer itself has newer settings: the KubeVirt
+// object names another drain taint, or other obsolete CPU models. Observations of releases that read neither have no
+// such version.
+func areSettingsNewer(known *contract.NodeObservation, o contract.NodeObservation) bool {
+	return o.SettingsVersion != "" && !known.Gone && !entity.Newer(known.ResourceVersion, o.ResourceVersion) &&
+		!entity.OlderPart(known.SettingsVersion, o.SettingsVersion, known, o)
 }
 
 func (s *State) report(r contract.NodeReport) {

@@ -100,7 +100,7 @@ func TestOldObservationOnlyUpdatesItsNewerPart(t *testing.T) {
 func TestDrainFollowsSettings(t *testing.T) {
 	s := State{Name: "node1"}
 	see := func(version, settings string, drain bool) {
-		s.observe(contract.NodeObservation{UID: "u", ResourceVersion: version, DrainVersion: settings, Drain: drain,
+		s.observe(contract.NodeObservation{UID: "u", ResourceVersion: version, SettingsVersion: settings, Drain: drain,
 			WorkerVersion: "1"})
 	}
 	see("20", "", false)
