@@ -103,7 +103,7 @@ var reasons = []reason{
 	because(hardware, "KSM", label("KSM-required")),
 	because(hardware, "SCSI reservations", label("RequiresPersistentReservation")),
 
-	because(kvm, "KVM", `Hyper-V enlightenments`, `Check KVM CPUID`),
+	because(kvm, "KVM", `Hyper-V enlightenments`, `Check KVM CPUID`, `obsolete-?[Cc]pu`, `obsolete host-model`),
 
 	because(size, "three nodes, or nodes for nothing else",
 		label("requires-three-schedulable-nodes|requires-dedicated-worker-nodes")),
@@ -150,8 +150,6 @@ var reasons = []reason{
 	because(feature, "paths of the launcher as file systems", `^virtiofs/containerpath\.go`),
 	because(feature, "realtime guests", label("sig-compute-realtime")),
 	because(feature, "a reboot policy", label("RebootPolicy")),
-	because(feature, "CPU limits that follow from a namespace's labels", `automatic CPU limit`),
-	because(feature, "settings for obsolete CPU models", `obsolete-?[Cc]pu`, `obsolete host-model`),
 
 	because(cdi, "DataVolumes", `^storage/(datavolume|storage|events|configuration|reservation)\.go`,
 		`^virtctl/imageupload\.go`, `^virtiofs/datavolume\.go`, `(?i)data ?volume`, `shared DV`, label("rwxfs|RequiresRWXBlock"),
