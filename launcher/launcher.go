@@ -45,6 +45,7 @@ type Launcher struct {
 	made       atomic.Pointer[built] // what the domain was built from; nil: there is none yet
 	poller     poller
 	operations operations
+	counting   counting
 	handover   *migration.Handover
 	digests    digests
 	over       chan struct{} // closed when no more work may be started
@@ -82,6 +83,7 @@ func New(cfg Config, vmi *v1.VirtualMachineInstance, tools Tools, log zerolog.Lo
 		domain: domainstate.New(), operations: newOperations(), digests: digests{known: map[string][]byte{}},
 		handover: migration.NewHandover(cfg.migration(), cfg.Libvirt, log),
 		over:     make(chan struct{}), end: func() {},
+		counting:    counting{usage: agent.NewUsage(tools.Hypervisor)},
 		preparation: preparation{dhcp: map[string]bool{}},
 		machine:     lifecycle.New(), grace: gracePeriod{shortened: make(chan time.Duration, 1)},
 		starting: newStarting(), outgoing: newOutgoing(), incoming: newIncoming(),
@@ -117,6 +119,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 		Agent: l.hypervisor, Details: details, Screen: l.hypervisor, Devices: l.cfg.devices(),
 	})
 	srv.Operator, srv.Mover, srv.Wanted, srv.IsSuspended = l.operate, l, l.networks, l.isSuspended
+	srv.Counter = l.statistics
 	err := l.ready(ctx, libvirt)
 	if err == nil {
 		err = l.handover.Listen(l.cfg.migrationSocket())

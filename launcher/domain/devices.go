@@ -168,9 +168,12 @@ func watchdogs(w *v1.Watchdog) []libvirtxml.DomainWatchdog {
 	return []libvirtxml.DomainWatchdog{{Model: "i6300esb", Action: action, Alias: userAlias(w.Name)}}
 }
 
+// AliasPrefix begins the aliases of devices that have a name in the spec; the name follows. libvirt requires it.
+const AliasPrefix = "ua-"
+
 // userAlias returns the alias of a device that has a name in the spec.
 func userAlias(name string) *libvirtxml.DomainAlias {
-	return &libvirtxml.DomainAlias{Name: "ua-" + name}
+	return &libvirtxml.DomainAlias{Name: AliasPrefix + name}
 }
 
 // video returns the display: UEFI needs no legacy VGA registers, and some systems that boot by it do not support them.

@@ -76,6 +76,8 @@ type Libvirt struct {
 
 	// stopped is when the guest last stopped in order to leave, in milliseconds since 1970.
 	stopped atomic.Int64
+	// pairs is the number of pairs of a virtual CPU and a CPU on which it may run; nil: not known yet.
+	pairs atomic.Pointer[uint32]
 
 	pub  sync.Mutex // not held while libvirt is called, which may hang
 	last guest.Status

@@ -252,6 +252,59 @@ func (Device) EnumDescriptor() ([]byte, []int) {
 	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{3}
 }
 
+// VCPUState is the state of a virtual CPU; unspecified: another one.
+type VCPUState int32
+
+const (
+	VCPUState_VCPU_STATE_UNSPECIFIED VCPUState = 0
+	VCPUState_VCPU_STATE_OFFLINE     VCPUState = 1
+	VCPUState_VCPU_STATE_RUNNING     VCPUState = 2
+	VCPUState_VCPU_STATE_BLOCKED     VCPUState = 3
+)
+
+// Enum value maps for VCPUState.
+var (
+	VCPUState_name = map[int32]string{
+		0: "VCPU_STATE_UNSPECIFIED",
+		1: "VCPU_STATE_OFFLINE",
+		2: "VCPU_STATE_RUNNING",
+		3: "VCPU_STATE_BLOCKED",
+	}
+	VCPUState_value = map[string]int32{
+		"VCPU_STATE_UNSPECIFIED": 0,
+		"VCPU_STATE_OFFLINE":     1,
+		"VCPU_STATE_RUNNING":     2,
+		"VCPU_STATE_BLOCKED":     3,
+	}
+)
+
+func (x VCPUState) Enum() *VCPUState {
+	p := new(VCPUState)
+	*p = x
+	return p
+}
+
+func (x VCPUState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (VCPUState) Descriptor() protoreflect.EnumDescriptor {
+	return file_launcher_rpc_launcher_proto_enumTypes[4].Descriptor()
+}
+
+func (VCPUState) Type() protoreflect.EnumType {
+	return &file_launcher_rpc_launcher_proto_enumTypes[4]
+}
+
+func (x VCPUState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use VCPUState.Descriptor instead.
+func (VCPUState) EnumDescriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{4}
+}
+
 type Operation int32
 
 const (
@@ -310,11 +363,11 @@ func (x Operation) String() string {
 }
 
 func (Operation) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[4].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[5].Descriptor()
 }
 
 func (Operation) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[4]
+	return &file_launcher_rpc_launcher_proto_enumTypes[5]
 }
 
 func (x Operation) Number() protoreflect.EnumNumber {
@@ -323,7 +376,7 @@ func (x Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Operation.Descriptor instead.
 func (Operation) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{4}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{5}
 }
 
 type MigrationRole int32
@@ -359,11 +412,11 @@ func (x MigrationRole) String() string {
 }
 
 func (MigrationRole) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[5].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[6].Descriptor()
 }
 
 func (MigrationRole) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[5]
+	return &file_launcher_rpc_launcher_proto_enumTypes[6]
 }
 
 func (x MigrationRole) Number() protoreflect.EnumNumber {
@@ -372,7 +425,7 @@ func (x MigrationRole) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MigrationRole.Descriptor instead.
 func (MigrationRole) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{5}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{6}
 }
 
 type MigrationMode int32
@@ -412,11 +465,11 @@ func (x MigrationMode) String() string {
 }
 
 func (MigrationMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[6].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[7].Descriptor()
 }
 
 func (MigrationMode) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[6]
+	return &file_launcher_rpc_launcher_proto_enumTypes[7]
 }
 
 func (x MigrationMode) Number() protoreflect.EnumNumber {
@@ -425,7 +478,7 @@ func (x MigrationMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MigrationMode.Descriptor instead.
 func (MigrationMode) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{6}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{7}
 }
 
 // MigrationProof is the fact by which the guest can never run at the source again.
@@ -464,11 +517,11 @@ func (x MigrationProof) String() string {
 }
 
 func (MigrationProof) Descriptor() protoreflect.EnumDescriptor {
-	return file_launcher_rpc_launcher_proto_enumTypes[7].Descriptor()
+	return file_launcher_rpc_launcher_proto_enumTypes[8].Descriptor()
 }
 
 func (MigrationProof) Type() protoreflect.EnumType {
-	return &file_launcher_rpc_launcher_proto_enumTypes[7]
+	return &file_launcher_rpc_launcher_proto_enumTypes[8]
 }
 
 func (x MigrationProof) Number() protoreflect.EnumNumber {
@@ -477,7 +530,7 @@ func (x MigrationProof) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MigrationProof.Descriptor instead.
 func (MigrationProof) EnumDescriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{7}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{8}
 }
 
 type InfoRequest struct {
@@ -2487,6 +2540,740 @@ func (x *GuestDisk) GetBusType() string {
 	return ""
 }
 
+type StatisticsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatisticsRequest) Reset() {
+	*x = StatisticsRequest{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatisticsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatisticsRequest) ProtoMessage() {}
+
+func (x *StatisticsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatisticsRequest.ProtoReflect.Descriptor instead.
+func (*StatisticsRequest) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{32}
+}
+
+// StatisticsResponse has no field for what libvirt does not count. Its lists are cut to the limits in statistics.go.
+type StatisticsResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Cpu        *CPUStatistics         `protobuf:"bytes,1,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Vcpus      []*VCPUStatistics      `protobuf:"bytes,2,rep,name=vcpus,proto3" json:"vcpus,omitempty"`
+	Memory     *MemoryStatistics      `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	Interfaces []*InterfaceStatistics `protobuf:"bytes,4,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
+	Drives     []*DriveStatistics     `protobuf:"bytes,5,rep,name=drives,proto3" json:"drives,omitempty"`
+	// affinities is the number of pairs of a virtual CPU and a CPU of the node on which it may run.
+	Affinities *uint32 `protobuf:"varint,6,opt,name=affinities,proto3,oneof" json:"affinities,omitempty"`
+	// dirty_rate is how fast the guest changed its memory during the second after an earlier call, in bytes per second.
+	DirtyRate *uint64 `protobuf:"varint,7,opt,name=dirty_rate,json=dirtyRate,proto3,oneof" json:"dirty_rate,omitempty"`
+	// file_systems and load are the agent's last answers: they are cut to size, but not trusted. Disks are left out.
+	FileSystems   []*GuestFileSystem `protobuf:"bytes,8,rep,name=file_systems,json=fileSystems,proto3" json:"file_systems,omitempty"`
+	Load          *GuestLoad         `protobuf:"bytes,9,opt,name=load,proto3" json:"load,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatisticsResponse) Reset() {
+	*x = StatisticsResponse{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatisticsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatisticsResponse) ProtoMessage() {}
+
+func (x *StatisticsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatisticsResponse.ProtoReflect.Descriptor instead.
+func (*StatisticsResponse) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *StatisticsResponse) GetCpu() *CPUStatistics {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *StatisticsResponse) GetVcpus() []*VCPUStatistics {
+	if x != nil {
+		return x.Vcpus
+	}
+	return nil
+}
+
+func (x *StatisticsResponse) GetMemory() *MemoryStatistics {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *StatisticsResponse) GetInterfaces() []*InterfaceStatistics {
+	if x != nil {
+		return x.Interfaces
+	}
+	return nil
+}
+
+func (x *StatisticsResponse) GetDrives() []*DriveStatistics {
+	if x != nil {
+		return x.Drives
+	}
+	return nil
+}
+
+func (x *StatisticsResponse) GetAffinities() uint32 {
+	if x != nil && x.Affinities != nil {
+		return *x.Affinities
+	}
+	return 0
+}
+
+func (x *StatisticsResponse) GetDirtyRate() uint64 {
+	if x != nil && x.DirtyRate != nil {
+		return *x.DirtyRate
+	}
+	return 0
+}
+
+func (x *StatisticsResponse) GetFileSystems() []*GuestFileSystem {
+	if x != nil {
+		return x.FileSystems
+	}
+	return nil
+}
+
+func (x *StatisticsResponse) GetLoad() *GuestLoad {
+	if x != nil {
+		return x.Load
+	}
+	return nil
+}
+
+// CPUStatistics has the time that QEMU has used, with all its threads, in nanoseconds.
+type CPUStatistics struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TimeNs        *uint64                `protobuf:"varint,1,opt,name=time_ns,json=timeNs,proto3,oneof" json:"time_ns,omitempty"`
+	UserNs        *uint64                `protobuf:"varint,2,opt,name=user_ns,json=userNs,proto3,oneof" json:"user_ns,omitempty"`
+	SystemNs      *uint64                `protobuf:"varint,3,opt,name=system_ns,json=systemNs,proto3,oneof" json:"system_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CPUStatistics) Reset() {
+	*x = CPUStatistics{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CPUStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CPUStatistics) ProtoMessage() {}
+
+func (x *CPUStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CPUStatistics.ProtoReflect.Descriptor instead.
+func (*CPUStatistics) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *CPUStatistics) GetTimeNs() uint64 {
+	if x != nil && x.TimeNs != nil {
+		return *x.TimeNs
+	}
+	return 0
+}
+
+func (x *CPUStatistics) GetUserNs() uint64 {
+	if x != nil && x.UserNs != nil {
+		return *x.UserNs
+	}
+	return 0
+}
+
+func (x *CPUStatistics) GetSystemNs() uint64 {
+	if x != nil && x.SystemNs != nil {
+		return *x.SystemNs
+	}
+	return 0
+}
+
+// VCPUStatistics has the times of one virtual CPU, in nanoseconds.
+type VCPUStatistics struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	State  VCPUState              `protobuf:"varint,2,opt,name=state,proto3,enum=virtflow.launcher.v1.VCPUState" json:"state,omitempty"`
+	TimeNs *uint64                `protobuf:"varint,3,opt,name=time_ns,json=timeNs,proto3,oneof" json:"time_ns,omitempty"`
+	// wait_ns was spent waiting for input and output, delay_ns waiting for a CPU of the node.
+	WaitNs        *uint64 `protobuf:"varint,4,opt,name=wait_ns,json=waitNs,proto3,oneof" json:"wait_ns,omitempty"`
+	DelayNs       *uint64 `protobuf:"varint,5,opt,name=delay_ns,json=delayNs,proto3,oneof" json:"delay_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VCPUStatistics) Reset() {
+	*x = VCPUStatistics{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VCPUStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VCPUStatistics) ProtoMessage() {}
+
+func (x *VCPUStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VCPUStatistics.ProtoReflect.Descriptor instead.
+func (*VCPUStatistics) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *VCPUStatistics) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *VCPUStatistics) GetState() VCPUState {
+	if x != nil {
+		return x.State
+	}
+	return VCPUState_VCPU_STATE_UNSPECIFIED
+}
+
+func (x *VCPUStatistics) GetTimeNs() uint64 {
+	if x != nil && x.TimeNs != nil {
+		return *x.TimeNs
+	}
+	return 0
+}
+
+func (x *VCPUStatistics) GetWaitNs() uint64 {
+	if x != nil && x.WaitNs != nil {
+		return *x.WaitNs
+	}
+	return 0
+}
+
+func (x *VCPUStatistics) GetDelayNs() uint64 {
+	if x != nil && x.DelayNs != nil {
+		return *x.DelayNs
+	}
+	return 0
+}
+
+// MemoryStatistics is in bytes, apart from the faults. All but resident, balloon and domain come from the guest's driver.
+type MemoryStatistics struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resident      *uint64                `protobuf:"varint,1,opt,name=resident,proto3,oneof" json:"resident,omitempty"`
+	Available     *uint64                `protobuf:"varint,2,opt,name=available,proto3,oneof" json:"available,omitempty"`
+	Unused        *uint64                `protobuf:"varint,3,opt,name=unused,proto3,oneof" json:"unused,omitempty"`
+	Cached        *uint64                `protobuf:"varint,4,opt,name=cached,proto3,oneof" json:"cached,omitempty"`
+	Balloon       *uint64                `protobuf:"varint,5,opt,name=balloon,proto3,oneof" json:"balloon,omitempty"`
+	Usable        *uint64                `protobuf:"varint,6,opt,name=usable,proto3,oneof" json:"usable,omitempty"`
+	Domain        *uint64                `protobuf:"varint,7,opt,name=domain,proto3,oneof" json:"domain,omitempty"`
+	SwapIn        *uint64                `protobuf:"varint,8,opt,name=swap_in,json=swapIn,proto3,oneof" json:"swap_in,omitempty"`
+	SwapOut       *uint64                `protobuf:"varint,9,opt,name=swap_out,json=swapOut,proto3,oneof" json:"swap_out,omitempty"`
+	MajorFaults   *uint64                `protobuf:"varint,10,opt,name=major_faults,json=majorFaults,proto3,oneof" json:"major_faults,omitempty"`
+	MinorFaults   *uint64                `protobuf:"varint,11,opt,name=minor_faults,json=minorFaults,proto3,oneof" json:"minor_faults,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryStatistics) Reset() {
+	*x = MemoryStatistics{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryStatistics) ProtoMessage() {}
+
+func (x *MemoryStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryStatistics.ProtoReflect.Descriptor instead.
+func (*MemoryStatistics) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *MemoryStatistics) GetResident() uint64 {
+	if x != nil && x.Resident != nil {
+		return *x.Resident
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetAvailable() uint64 {
+	if x != nil && x.Available != nil {
+		return *x.Available
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetUnused() uint64 {
+	if x != nil && x.Unused != nil {
+		return *x.Unused
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetCached() uint64 {
+	if x != nil && x.Cached != nil {
+		return *x.Cached
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetBalloon() uint64 {
+	if x != nil && x.Balloon != nil {
+		return *x.Balloon
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetUsable() uint64 {
+	if x != nil && x.Usable != nil {
+		return *x.Usable
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetDomain() uint64 {
+	if x != nil && x.Domain != nil {
+		return *x.Domain
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetSwapIn() uint64 {
+	if x != nil && x.SwapIn != nil {
+		return *x.SwapIn
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetSwapOut() uint64 {
+	if x != nil && x.SwapOut != nil {
+		return *x.SwapOut
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetMajorFaults() uint64 {
+	if x != nil && x.MajorFaults != nil {
+		return *x.MajorFaults
+	}
+	return 0
+}
+
+func (x *MemoryStatistics) GetMinorFaults() uint64 {
+	if x != nil && x.MinorFaults != nil {
+		return *x.MinorFaults
+	}
+	return 0
+}
+
+// InterfaceStatistics has the traffic of one interface of the guest, as the guest sees it.
+type InterfaceStatistics struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the VMI's interface.
+	Name          string   `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Receive       *Traffic `protobuf:"bytes,2,opt,name=receive,proto3" json:"receive,omitempty"`
+	Transmit      *Traffic `protobuf:"bytes,3,opt,name=transmit,proto3" json:"transmit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InterfaceStatistics) Reset() {
+	*x = InterfaceStatistics{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InterfaceStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InterfaceStatistics) ProtoMessage() {}
+
+func (x *InterfaceStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InterfaceStatistics.ProtoReflect.Descriptor instead.
+func (*InterfaceStatistics) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *InterfaceStatistics) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InterfaceStatistics) GetReceive() *Traffic {
+	if x != nil {
+		return x.Receive
+	}
+	return nil
+}
+
+func (x *InterfaceStatistics) GetTransmit() *Traffic {
+	if x != nil {
+		return x.Transmit
+	}
+	return nil
+}
+
+type Traffic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         *uint64                `protobuf:"varint,1,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	Packets       *uint64                `protobuf:"varint,2,opt,name=packets,proto3,oneof" json:"packets,omitempty"`
+	Errors        *uint64                `protobuf:"varint,3,opt,name=errors,proto3,oneof" json:"errors,omitempty"`
+	Dropped       *uint64                `protobuf:"varint,4,opt,name=dropped,proto3,oneof" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traffic) Reset() {
+	*x = Traffic{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traffic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traffic) ProtoMessage() {}
+
+func (x *Traffic) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
+func (*Traffic) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Traffic) GetBytes() uint64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *Traffic) GetPackets() uint64 {
+	if x != nil && x.Packets != nil {
+		return *x.Packets
+	}
+	return 0
+}
+
+func (x *Traffic) GetErrors() uint64 {
+	if x != nil && x.Errors != nil {
+		return *x.Errors
+	}
+	return 0
+}
+
+func (x *Traffic) GetDropped() uint64 {
+	if x != nil && x.Dropped != nil {
+		return *x.Dropped
+	}
+	return 0
+}
+
+type DriveStatistics struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// name of the VMI's disk.
+	Name  string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Read  *DriveTraffic `protobuf:"bytes,2,opt,name=read,proto3" json:"read,omitempty"`
+	Write *DriveTraffic `protobuf:"bytes,3,opt,name=write,proto3" json:"write,omitempty"`
+	// flush has no bytes.
+	Flush         *DriveTraffic `protobuf:"bytes,4,opt,name=flush,proto3" json:"flush,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriveStatistics) Reset() {
+	*x = DriveStatistics{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriveStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriveStatistics) ProtoMessage() {}
+
+func (x *DriveStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriveStatistics.ProtoReflect.Descriptor instead.
+func (*DriveStatistics) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *DriveStatistics) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DriveStatistics) GetRead() *DriveTraffic {
+	if x != nil {
+		return x.Read
+	}
+	return nil
+}
+
+func (x *DriveStatistics) GetWrite() *DriveTraffic {
+	if x != nil {
+		return x.Write
+	}
+	return nil
+}
+
+func (x *DriveStatistics) GetFlush() *DriveTraffic {
+	if x != nil {
+		return x.Flush
+	}
+	return nil
+}
+
+// DriveTraffic has the requests of one kind, and the time that they took in nanoseconds.
+type DriveTraffic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      *uint64                `protobuf:"varint,1,opt,name=requests,proto3,oneof" json:"requests,omitempty"`
+	Bytes         *uint64                `protobuf:"varint,2,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	TimeNs        *uint64                `protobuf:"varint,3,opt,name=time_ns,json=timeNs,proto3,oneof" json:"time_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriveTraffic) Reset() {
+	*x = DriveTraffic{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriveTraffic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriveTraffic) ProtoMessage() {}
+
+func (x *DriveTraffic) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriveTraffic.ProtoReflect.Descriptor instead.
+func (*DriveTraffic) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *DriveTraffic) GetRequests() uint64 {
+	if x != nil && x.Requests != nil {
+		return *x.Requests
+	}
+	return 0
+}
+
+func (x *DriveTraffic) GetBytes() uint64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *DriveTraffic) GetTimeNs() uint64 {
+	if x != nil && x.TimeNs != nil {
+		return *x.TimeNs
+	}
+	return 0
+}
+
+// GuestLoad has the guest's load averages.
+type GuestLoad struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	OneMinute      float64                `protobuf:"fixed64,1,opt,name=one_minute,json=oneMinute,proto3" json:"one_minute,omitempty"`
+	FiveMinutes    float64                `protobuf:"fixed64,2,opt,name=five_minutes,json=fiveMinutes,proto3" json:"five_minutes,omitempty"`
+	FifteenMinutes float64                `protobuf:"fixed64,3,opt,name=fifteen_minutes,json=fifteenMinutes,proto3" json:"fifteen_minutes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *GuestLoad) Reset() {
+	*x = GuestLoad{}
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GuestLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GuestLoad) ProtoMessage() {}
+
+func (x *GuestLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GuestLoad.ProtoReflect.Descriptor instead.
+func (*GuestLoad) Descriptor() ([]byte, []int) {
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *GuestLoad) GetOneMinute() float64 {
+	if x != nil {
+		return x.OneMinute
+	}
+	return 0
+}
+
+func (x *GuestLoad) GetFiveMinutes() float64 {
+	if x != nil {
+		return x.FiveMinutes
+	}
+	return 0
+}
+
+func (x *GuestLoad) GetFifteenMinutes() float64 {
+	if x != nil {
+		return x.FifteenMinutes
+	}
+	return 0
+}
+
 type OperateRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Operation Operation              `protobuf:"varint,1,opt,name=operation,proto3,enum=virtflow.launcher.v1.Operation" json:"operation,omitempty"`
@@ -2502,7 +3289,7 @@ type OperateRequest struct {
 
 func (x *OperateRequest) Reset() {
 	*x = OperateRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +3301,7 @@ func (x *OperateRequest) String() string {
 func (*OperateRequest) ProtoMessage() {}
 
 func (x *OperateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[32]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +3314,7 @@ func (x *OperateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
 func (*OperateRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{32}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *OperateRequest) GetOperation() Operation {
@@ -2572,7 +3359,7 @@ type ClaimSize struct {
 
 func (x *ClaimSize) Reset() {
 	*x = ClaimSize{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +3371,7 @@ func (x *ClaimSize) String() string {
 func (*ClaimSize) ProtoMessage() {}
 
 func (x *ClaimSize) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[33]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +3384,7 @@ func (x *ClaimSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimSize.ProtoReflect.Descriptor instead.
 func (*ClaimSize) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{33}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ClaimSize) GetVolume() string {
@@ -2629,7 +3416,7 @@ type DescribeMigrationRequest struct {
 
 func (x *DescribeMigrationRequest) Reset() {
 	*x = DescribeMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2641,7 +3428,7 @@ func (x *DescribeMigrationRequest) String() string {
 func (*DescribeMigrationRequest) ProtoMessage() {}
 
 func (x *DescribeMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[34]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2654,7 +3441,7 @@ func (x *DescribeMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeMigrationRequest.ProtoReflect.Descriptor instead.
 func (*DescribeMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{34}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{44}
 }
 
 type DescribeMigrationResponse struct {
@@ -2670,7 +3457,7 @@ type DescribeMigrationResponse struct {
 
 func (x *DescribeMigrationResponse) Reset() {
 	*x = DescribeMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +3469,7 @@ func (x *DescribeMigrationResponse) String() string {
 func (*DescribeMigrationResponse) ProtoMessage() {}
 
 func (x *DescribeMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[35]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +3482,7 @@ func (x *DescribeMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeMigrationResponse.ProtoReflect.Descriptor instead.
 func (*DescribeMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{35}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DescribeMigrationResponse) GetDisks() []*MigrationDisk {
@@ -2746,7 +3533,7 @@ type MigrationDisk struct {
 
 func (x *MigrationDisk) Reset() {
 	*x = MigrationDisk{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +3545,7 @@ func (x *MigrationDisk) String() string {
 func (*MigrationDisk) ProtoMessage() {}
 
 func (x *MigrationDisk) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[36]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +3558,7 @@ func (x *MigrationDisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationDisk.ProtoReflect.Descriptor instead.
 func (*MigrationDisk) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{36}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MigrationDisk) GetName() string {
@@ -2827,7 +3614,7 @@ type MigrationFile struct {
 
 func (x *MigrationFile) Reset() {
 	*x = MigrationFile{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +3626,7 @@ func (x *MigrationFile) String() string {
 func (*MigrationFile) ProtoMessage() {}
 
 func (x *MigrationFile) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[37]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +3639,7 @@ func (x *MigrationFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationFile.ProtoReflect.Descriptor instead.
 func (*MigrationFile) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{37}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MigrationFile) GetName() string {
@@ -2885,7 +3672,7 @@ type ReadFileRequest struct {
 
 func (x *ReadFileRequest) Reset() {
 	*x = ReadFileRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2897,7 +3684,7 @@ func (x *ReadFileRequest) String() string {
 func (*ReadFileRequest) ProtoMessage() {}
 
 func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[38]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2910,7 +3697,7 @@ func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFileRequest.ProtoReflect.Descriptor instead.
 func (*ReadFileRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{38}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReadFileRequest) GetName() string {
@@ -2929,7 +3716,7 @@ type FilePiece struct {
 
 func (x *FilePiece) Reset() {
 	*x = FilePiece{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2941,7 +3728,7 @@ func (x *FilePiece) String() string {
 func (*FilePiece) ProtoMessage() {}
 
 func (x *FilePiece) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[39]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2954,7 +3741,7 @@ func (x *FilePiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilePiece.ProtoReflect.Descriptor instead.
 func (*FilePiece) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{39}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FilePiece) GetData() []byte {
@@ -2975,7 +3762,7 @@ type PrepareTargetRequest struct {
 
 func (x *PrepareTargetRequest) Reset() {
 	*x = PrepareTargetRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2987,7 +3774,7 @@ func (x *PrepareTargetRequest) String() string {
 func (*PrepareTargetRequest) ProtoMessage() {}
 
 func (x *PrepareTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[40]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3000,7 +3787,7 @@ func (x *PrepareTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareTargetRequest.ProtoReflect.Descriptor instead.
 func (*PrepareTargetRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{40}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PrepareTargetRequest) GetTarget() *Target {
@@ -3032,7 +3819,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3044,7 +3831,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[41]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3057,7 +3844,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{41}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Target) GetMigration() string {
@@ -3098,7 +3885,7 @@ type MigrateRequest struct {
 
 func (x *MigrateRequest) Reset() {
 	*x = MigrateRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3897,7 @@ func (x *MigrateRequest) String() string {
 func (*MigrateRequest) ProtoMessage() {}
 
 func (x *MigrateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[42]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3910,7 @@ func (x *MigrateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateRequest.ProtoReflect.Descriptor instead.
 func (*MigrateRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{42}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *MigrateRequest) GetMigration() string {
@@ -3164,7 +3951,7 @@ type MigrationOptions struct {
 
 func (x *MigrationOptions) Reset() {
 	*x = MigrationOptions{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3963,7 @@ func (x *MigrationOptions) String() string {
 func (*MigrationOptions) ProtoMessage() {}
 
 func (x *MigrationOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[43]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3976,7 @@ func (x *MigrationOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationOptions.ProtoReflect.Descriptor instead.
 func (*MigrationOptions) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{43}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *MigrationOptions) GetBandwidth() int64 {
@@ -3263,7 +4050,7 @@ type MigrationEvent struct {
 
 func (x *MigrationEvent) Reset() {
 	*x = MigrationEvent{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +4062,7 @@ func (x *MigrationEvent) String() string {
 func (*MigrationEvent) ProtoMessage() {}
 
 func (x *MigrationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[44]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +4075,7 @@ func (x *MigrationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationEvent.ProtoReflect.Descriptor instead.
 func (*MigrationEvent) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{44}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MigrationEvent) GetEvent() isMigrationEvent_Event {
@@ -3389,7 +4176,7 @@ type MigrationProgress struct {
 
 func (x *MigrationProgress) Reset() {
 	*x = MigrationProgress{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +4188,7 @@ func (x *MigrationProgress) String() string {
 func (*MigrationProgress) ProtoMessage() {}
 
 func (x *MigrationProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[45]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +4201,7 @@ func (x *MigrationProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationProgress.ProtoReflect.Descriptor instead.
 func (*MigrationProgress) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{45}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *MigrationProgress) GetMigration() string {
@@ -3515,7 +4302,7 @@ type MigrationLeft struct {
 
 func (x *MigrationLeft) Reset() {
 	*x = MigrationLeft{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +4314,7 @@ func (x *MigrationLeft) String() string {
 func (*MigrationLeft) ProtoMessage() {}
 
 func (x *MigrationLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[46]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +4327,7 @@ func (x *MigrationLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationLeft.ProtoReflect.Descriptor instead.
 func (*MigrationLeft) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{46}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *MigrationLeft) GetProof() MigrationProof {
@@ -3583,7 +4370,7 @@ type MigrationStats struct {
 
 func (x *MigrationStats) Reset() {
 	*x = MigrationStats{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +4382,7 @@ func (x *MigrationStats) String() string {
 func (*MigrationStats) ProtoMessage() {}
 
 func (x *MigrationStats) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[47]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +4395,7 @@ func (x *MigrationStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStats.ProtoReflect.Descriptor instead.
 func (*MigrationStats) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{47}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *MigrationStats) GetTotalMs() int64 {
@@ -3650,7 +4437,7 @@ type MigrationStayed struct {
 
 func (x *MigrationStayed) Reset() {
 	*x = MigrationStayed{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3662,7 +4449,7 @@ func (x *MigrationStayed) String() string {
 func (*MigrationStayed) ProtoMessage() {}
 
 func (x *MigrationStayed) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[48]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3675,7 +4462,7 @@ func (x *MigrationStayed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStayed.ProtoReflect.Descriptor instead.
 func (*MigrationStayed) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{48}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *MigrationStayed) GetReason() string {
@@ -3702,7 +4489,7 @@ type MigrationGuestEnded struct {
 
 func (x *MigrationGuestEnded) Reset() {
 	*x = MigrationGuestEnded{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +4501,7 @@ func (x *MigrationGuestEnded) String() string {
 func (*MigrationGuestEnded) ProtoMessage() {}
 
 func (x *MigrationGuestEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[49]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +4514,7 @@ func (x *MigrationGuestEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationGuestEnded.ProtoReflect.Descriptor instead.
 func (*MigrationGuestEnded) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{49}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *MigrationGuestEnded) GetReason() string {
@@ -3747,7 +4534,7 @@ type AbortMigrationRequest struct {
 
 func (x *AbortMigrationRequest) Reset() {
 	*x = AbortMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +4546,7 @@ func (x *AbortMigrationRequest) String() string {
 func (*AbortMigrationRequest) ProtoMessage() {}
 
 func (x *AbortMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[50]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +4559,7 @@ func (x *AbortMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortMigrationRequest.ProtoReflect.Descriptor instead.
 func (*AbortMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{50}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AbortMigrationRequest) GetMigration() string {
@@ -3799,7 +4586,7 @@ type AbortMigrationResponse struct {
 
 func (x *AbortMigrationResponse) Reset() {
 	*x = AbortMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3811,7 +4598,7 @@ func (x *AbortMigrationResponse) String() string {
 func (*AbortMigrationResponse) ProtoMessage() {}
 
 func (x *AbortMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[51]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3824,7 +4611,7 @@ func (x *AbortMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortMigrationResponse.ProtoReflect.Descriptor instead.
 func (*AbortMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{51}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AbortMigrationResponse) GetFound() bool {
@@ -3849,7 +4636,7 @@ type AdjustMigrationRequest struct {
 
 func (x *AdjustMigrationRequest) Reset() {
 	*x = AdjustMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3861,7 +4648,7 @@ func (x *AdjustMigrationRequest) String() string {
 func (*AdjustMigrationRequest) ProtoMessage() {}
 
 func (x *AdjustMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[52]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3874,7 +4661,7 @@ func (x *AdjustMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustMigrationRequest.ProtoReflect.Descriptor instead.
 func (*AdjustMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{52}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AdjustMigrationRequest) GetMigration() string {
@@ -3950,7 +4737,7 @@ type AdjustMigrationResponse struct {
 
 func (x *AdjustMigrationResponse) Reset() {
 	*x = AdjustMigrationResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3962,7 +4749,7 @@ func (x *AdjustMigrationResponse) String() string {
 func (*AdjustMigrationResponse) ProtoMessage() {}
 
 func (x *AdjustMigrationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[53]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3975,7 +4762,7 @@ func (x *AdjustMigrationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustMigrationResponse.ProtoReflect.Descriptor instead.
 func (*AdjustMigrationResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{53}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{63}
 }
 
 type FinishMigrationRequest struct {
@@ -3990,7 +4777,7 @@ type FinishMigrationRequest struct {
 
 func (x *FinishMigrationRequest) Reset() {
 	*x = FinishMigrationRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4002,7 +4789,7 @@ func (x *FinishMigrationRequest) String() string {
 func (*FinishMigrationRequest) ProtoMessage() {}
 
 func (x *FinishMigrationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[54]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4015,7 +4802,7 @@ func (x *FinishMigrationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishMigrationRequest.ProtoReflect.Descriptor instead.
 func (*FinishMigrationRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{54}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FinishMigrationRequest) GetMigration() string {
@@ -4048,7 +4835,7 @@ type WithdrawTargetRequest struct {
 
 func (x *WithdrawTargetRequest) Reset() {
 	*x = WithdrawTargetRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4060,7 +4847,7 @@ func (x *WithdrawTargetRequest) String() string {
 func (*WithdrawTargetRequest) ProtoMessage() {}
 
 func (x *WithdrawTargetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[55]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4073,7 +4860,7 @@ func (x *WithdrawTargetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawTargetRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawTargetRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{55}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *WithdrawTargetRequest) GetMigration() string {
@@ -4091,7 +4878,7 @@ type WithdrawTargetResponse struct {
 
 func (x *WithdrawTargetResponse) Reset() {
 	*x = WithdrawTargetResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4890,7 @@ func (x *WithdrawTargetResponse) String() string {
 func (*WithdrawTargetResponse) ProtoMessage() {}
 
 func (x *WithdrawTargetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[56]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4903,7 @@ func (x *WithdrawTargetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawTargetResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawTargetResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{56}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{66}
 }
 
 type MigrationStatusRequest struct {
@@ -4127,7 +4914,7 @@ type MigrationStatusRequest struct {
 
 func (x *MigrationStatusRequest) Reset() {
 	*x = MigrationStatusRequest{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4139,7 +4926,7 @@ func (x *MigrationStatusRequest) String() string {
 func (*MigrationStatusRequest) ProtoMessage() {}
 
 func (x *MigrationStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[57]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4152,7 +4939,7 @@ func (x *MigrationStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStatusRequest.ProtoReflect.Descriptor instead.
 func (*MigrationStatusRequest) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{57}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{67}
 }
 
 type MigrationStatusResponse struct {
@@ -4178,7 +4965,7 @@ type MigrationStatusResponse struct {
 
 func (x *MigrationStatusResponse) Reset() {
 	*x = MigrationStatusResponse{}
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[58]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4190,7 +4977,7 @@ func (x *MigrationStatusResponse) String() string {
 func (*MigrationStatusResponse) ProtoMessage() {}
 
 func (x *MigrationStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_launcher_rpc_launcher_proto_msgTypes[58]
+	mi := &file_launcher_rpc_launcher_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4203,7 +4990,7 @@ func (x *MigrationStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrationStatusResponse.ProtoReflect.Descriptor instead.
 func (*MigrationStatusResponse) Descriptor() ([]byte, []int) {
-	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{58}
+	return file_launcher_rpc_launcher_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *MigrationStatusResponse) GetMigration() string {
@@ -4418,7 +5205,107 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x05disks\x18\x06 \x03(\v2\x1f.virtflow.launcher.v1.GuestDiskR\x05disks\">\n" +
 	"\tGuestDisk\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12\x19\n" +
-	"\bbus_type\x18\x02 \x01(\tR\abusType\"\xf2\x01\n" +
+	"\bbus_type\x18\x02 \x01(\tR\abusType\"\x13\n" +
+	"\x11StatisticsRequest\"\xb7\x04\n" +
+	"\x12StatisticsResponse\x125\n" +
+	"\x03cpu\x18\x01 \x01(\v2#.virtflow.launcher.v1.CPUStatisticsR\x03cpu\x12:\n" +
+	"\x05vcpus\x18\x02 \x03(\v2$.virtflow.launcher.v1.VCPUStatisticsR\x05vcpus\x12>\n" +
+	"\x06memory\x18\x03 \x01(\v2&.virtflow.launcher.v1.MemoryStatisticsR\x06memory\x12I\n" +
+	"\n" +
+	"interfaces\x18\x04 \x03(\v2).virtflow.launcher.v1.InterfaceStatisticsR\n" +
+	"interfaces\x12=\n" +
+	"\x06drives\x18\x05 \x03(\v2%.virtflow.launcher.v1.DriveStatisticsR\x06drives\x12#\n" +
+	"\n" +
+	"affinities\x18\x06 \x01(\rH\x00R\n" +
+	"affinities\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"dirty_rate\x18\a \x01(\x04H\x01R\tdirtyRate\x88\x01\x01\x12H\n" +
+	"\ffile_systems\x18\b \x03(\v2%.virtflow.launcher.v1.GuestFileSystemR\vfileSystems\x123\n" +
+	"\x04load\x18\t \x01(\v2\x1f.virtflow.launcher.v1.GuestLoadR\x04loadB\r\n" +
+	"\v_affinitiesB\r\n" +
+	"\v_dirty_rate\"\x93\x01\n" +
+	"\rCPUStatistics\x12\x1c\n" +
+	"\atime_ns\x18\x01 \x01(\x04H\x00R\x06timeNs\x88\x01\x01\x12\x1c\n" +
+	"\auser_ns\x18\x02 \x01(\x04H\x01R\x06userNs\x88\x01\x01\x12 \n" +
+	"\tsystem_ns\x18\x03 \x01(\x04H\x02R\bsystemNs\x88\x01\x01B\n" +
+	"\n" +
+	"\b_time_nsB\n" +
+	"\n" +
+	"\b_user_nsB\f\n" +
+	"\n" +
+	"_system_ns\"\xd8\x01\n" +
+	"\x0eVCPUStatistics\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x125\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x1f.virtflow.launcher.v1.VCPUStateR\x05state\x12\x1c\n" +
+	"\atime_ns\x18\x03 \x01(\x04H\x00R\x06timeNs\x88\x01\x01\x12\x1c\n" +
+	"\await_ns\x18\x04 \x01(\x04H\x01R\x06waitNs\x88\x01\x01\x12\x1e\n" +
+	"\bdelay_ns\x18\x05 \x01(\x04H\x02R\adelayNs\x88\x01\x01B\n" +
+	"\n" +
+	"\b_time_nsB\n" +
+	"\n" +
+	"\b_wait_nsB\v\n" +
+	"\t_delay_ns\"\x85\x04\n" +
+	"\x10MemoryStatistics\x12\x1f\n" +
+	"\bresident\x18\x01 \x01(\x04H\x00R\bresident\x88\x01\x01\x12!\n" +
+	"\tavailable\x18\x02 \x01(\x04H\x01R\tavailable\x88\x01\x01\x12\x1b\n" +
+	"\x06unused\x18\x03 \x01(\x04H\x02R\x06unused\x88\x01\x01\x12\x1b\n" +
+	"\x06cached\x18\x04 \x01(\x04H\x03R\x06cached\x88\x01\x01\x12\x1d\n" +
+	"\aballoon\x18\x05 \x01(\x04H\x04R\aballoon\x88\x01\x01\x12\x1b\n" +
+	"\x06usable\x18\x06 \x01(\x04H\x05R\x06usable\x88\x01\x01\x12\x1b\n" +
+	"\x06domain\x18\a \x01(\x04H\x06R\x06domain\x88\x01\x01\x12\x1c\n" +
+	"\aswap_in\x18\b \x01(\x04H\aR\x06swapIn\x88\x01\x01\x12\x1e\n" +
+	"\bswap_out\x18\t \x01(\x04H\bR\aswapOut\x88\x01\x01\x12&\n" +
+	"\fmajor_faults\x18\n" +
+	" \x01(\x04H\tR\vmajorFaults\x88\x01\x01\x12&\n" +
+	"\fminor_faults\x18\v \x01(\x04H\n" +
+	"R\vminorFaults\x88\x01\x01B\v\n" +
+	"\t_residentB\f\n" +
+	"\n" +
+	"_availableB\t\n" +
+	"\a_unusedB\t\n" +
+	"\a_cachedB\n" +
+	"\n" +
+	"\b_balloonB\t\n" +
+	"\a_usableB\t\n" +
+	"\a_domainB\n" +
+	"\n" +
+	"\b_swap_inB\v\n" +
+	"\t_swap_outB\x0f\n" +
+	"\r_major_faultsB\x0f\n" +
+	"\r_minor_faults\"\x9d\x01\n" +
+	"\x13InterfaceStatistics\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
+	"\areceive\x18\x02 \x01(\v2\x1d.virtflow.launcher.v1.TrafficR\areceive\x129\n" +
+	"\btransmit\x18\x03 \x01(\v2\x1d.virtflow.launcher.v1.TrafficR\btransmit\"\xac\x01\n" +
+	"\aTraffic\x12\x19\n" +
+	"\x05bytes\x18\x01 \x01(\x04H\x00R\x05bytes\x88\x01\x01\x12\x1d\n" +
+	"\apackets\x18\x02 \x01(\x04H\x01R\apackets\x88\x01\x01\x12\x1b\n" +
+	"\x06errors\x18\x03 \x01(\x04H\x02R\x06errors\x88\x01\x01\x12\x1d\n" +
+	"\adropped\x18\x04 \x01(\x04H\x03R\adropped\x88\x01\x01B\b\n" +
+	"\x06_bytesB\n" +
+	"\n" +
+	"\b_packetsB\t\n" +
+	"\a_errorsB\n" +
+	"\n" +
+	"\b_dropped\"\xd1\x01\n" +
+	"\x0fDriveStatistics\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
+	"\x04read\x18\x02 \x01(\v2\".virtflow.launcher.v1.DriveTrafficR\x04read\x128\n" +
+	"\x05write\x18\x03 \x01(\v2\".virtflow.launcher.v1.DriveTrafficR\x05write\x128\n" +
+	"\x05flush\x18\x04 \x01(\v2\".virtflow.launcher.v1.DriveTrafficR\x05flush\"\x8b\x01\n" +
+	"\fDriveTraffic\x12\x1f\n" +
+	"\brequests\x18\x01 \x01(\x04H\x00R\brequests\x88\x01\x01\x12\x19\n" +
+	"\x05bytes\x18\x02 \x01(\x04H\x01R\x05bytes\x88\x01\x01\x12\x1c\n" +
+	"\atime_ns\x18\x03 \x01(\x04H\x02R\x06timeNs\x88\x01\x01B\v\n" +
+	"\t_requestsB\b\n" +
+	"\x06_bytesB\n" +
+	"\n" +
+	"\b_time_ns\"v\n" +
+	"\tGuestLoad\x12\x1d\n" +
+	"\n" +
+	"one_minute\x18\x01 \x01(\x01R\toneMinute\x12!\n" +
+	"\ffive_minutes\x18\x02 \x01(\x01R\vfiveMinutes\x12'\n" +
+	"\x0ffifteen_minutes\x18\x03 \x01(\x01R\x0efifteenMinutes\"\xf2\x01\n" +
 	"\x0eOperateRequest\x12=\n" +
 	"\toperation\x18\x01 \x01(\x0e2\x1f.virtflow.launcher.v1.OperationR\toperation\x12,\n" +
 	"\x12thaw_after_seconds\x18\x02 \x01(\x03R\x10thawAfterSeconds\x127\n" +
@@ -4567,7 +5454,12 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x15DEVICE_SERIAL_CONSOLE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"DEVICE_VNC\x10\x02\x12\x1a\n" +
-	"\x16DEVICE_USB_REDIRECTION\x10\x03*\xd5\x01\n" +
+	"\x16DEVICE_USB_REDIRECTION\x10\x03*o\n" +
+	"\tVCPUState\x12\x1a\n" +
+	"\x16VCPU_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12VCPU_STATE_OFFLINE\x10\x01\x12\x16\n" +
+	"\x12VCPU_STATE_RUNNING\x10\x02\x12\x16\n" +
+	"\x12VCPU_STATE_BLOCKED\x10\x03*\xd5\x01\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x15\n" +
@@ -4590,7 +5482,7 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x0eMigrationProof\x12\x1f\n" +
 	"\x1bMIGRATION_PROOF_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17MIGRATION_PROOF_PROCESS\x10\x01\x12\x1b\n" +
-	"\x17MIGRATION_PROOF_LIBVIRT\x10\x022\xf4\x0e\n" +
+	"\x17MIGRATION_PROOF_LIBVIRT\x10\x022\xd5\x0f\n" +
 	"\bLauncher\x12M\n" +
 	"\x04Info\x12!.virtflow.launcher.v1.InfoRequest\x1a\".virtflow.launcher.v1.InfoResponse\x12Y\n" +
 	"\bNetworks\x12%.virtflow.launcher.v1.NetworksRequest\x1a&.virtflow.launcher.v1.NetworksResponse\x12U\n" +
@@ -4603,7 +5495,9 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\x06Attach\x12#.virtflow.launcher.v1.AttachRequest\x1a$.virtflow.launcher.v1.AttachResponse(\x010\x01\x12a\n" +
 	"\n" +
 	"Screenshot\x12'.virtflow.launcher.v1.ScreenshotRequest\x1a(.virtflow.launcher.v1.ScreenshotResponse0\x01\x12M\n" +
-	"\aOperate\x12$.virtflow.launcher.v1.OperateRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12t\n" +
+	"\aOperate\x12$.virtflow.launcher.v1.OperateRequest\x1a\x1c.virtflow.launcher.v1.Domain\x12_\n" +
+	"\n" +
+	"Statistics\x12'.virtflow.launcher.v1.StatisticsRequest\x1a(.virtflow.launcher.v1.StatisticsResponse\x12t\n" +
 	"\x11DescribeMigration\x12..virtflow.launcher.v1.DescribeMigrationRequest\x1a/.virtflow.launcher.v1.DescribeMigrationResponse\x12T\n" +
 	"\bReadFile\x12%.virtflow.launcher.v1.ReadFileRequest\x1a\x1f.virtflow.launcher.v1.FilePiece0\x01\x12[\n" +
 	"\rPrepareTarget\x12*.virtflow.launcher.v1.PrepareTargetRequest\x1a\x1c.virtflow.launcher.v1.Domain(\x01\x12W\n" +
@@ -4626,164 +5520,190 @@ func file_launcher_rpc_launcher_proto_rawDescGZIP() []byte {
 	return file_launcher_rpc_launcher_proto_rawDescData
 }
 
-var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_launcher_rpc_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_launcher_rpc_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_launcher_rpc_launcher_proto_goTypes = []any{
 	(Binding)(0),                      // 0: virtflow.launcher.v1.Binding
 	(DomainState)(0),                  // 1: virtflow.launcher.v1.DomainState
 	(PauseReason)(0),                  // 2: virtflow.launcher.v1.PauseReason
 	(Device)(0),                       // 3: virtflow.launcher.v1.Device
-	(Operation)(0),                    // 4: virtflow.launcher.v1.Operation
-	(MigrationRole)(0),                // 5: virtflow.launcher.v1.MigrationRole
-	(MigrationMode)(0),                // 6: virtflow.launcher.v1.MigrationMode
-	(MigrationProof)(0),               // 7: virtflow.launcher.v1.MigrationProof
-	(*InfoRequest)(nil),               // 8: virtflow.launcher.v1.InfoRequest
-	(*InfoResponse)(nil),              // 9: virtflow.launcher.v1.InfoResponse
-	(*NetworksRequest)(nil),           // 10: virtflow.launcher.v1.NetworksRequest
-	(*NetworksResponse)(nil),          // 11: virtflow.launcher.v1.NetworksResponse
-	(*GuestNetwork)(nil),              // 12: virtflow.launcher.v1.GuestNetwork
-	(*PortRange)(nil),                 // 13: virtflow.launcher.v1.PortRange
-	(*StartDomainRequest)(nil),        // 14: virtflow.launcher.v1.StartDomainRequest
-	(*PodInterface)(nil),              // 15: virtflow.launcher.v1.PodInterface
-	(*Route)(nil),                     // 16: virtflow.launcher.v1.Route
-	(*GetDomainRequest)(nil),          // 17: virtflow.launcher.v1.GetDomainRequest
-	(*WatchRequest)(nil),              // 18: virtflow.launcher.v1.WatchRequest
-	(*Domain)(nil),                    // 19: virtflow.launcher.v1.Domain
-	(*AccessCredentials)(nil),         // 20: virtflow.launcher.v1.AccessCredentials
-	(*GuestInfo)(nil),                 // 21: virtflow.launcher.v1.GuestInfo
-	(*GuestOS)(nil),                   // 22: virtflow.launcher.v1.GuestOS
-	(*GuestInterface)(nil),            // 23: virtflow.launcher.v1.GuestInterface
-	(*GuestPingRequest)(nil),          // 24: virtflow.launcher.v1.GuestPingRequest
-	(*GuestPingResponse)(nil),         // 25: virtflow.launcher.v1.GuestPingResponse
-	(*GuestExecRequest)(nil),          // 26: virtflow.launcher.v1.GuestExecRequest
-	(*GuestExecResponse)(nil),         // 27: virtflow.launcher.v1.GuestExecResponse
-	(*DomainInterface)(nil),           // 28: virtflow.launcher.v1.DomainInterface
-	(*DomainVolume)(nil),              // 29: virtflow.launcher.v1.DomainVolume
-	(*AttachRequest)(nil),             // 30: virtflow.launcher.v1.AttachRequest
-	(*AttachResponse)(nil),            // 31: virtflow.launcher.v1.AttachResponse
-	(*ScreenshotRequest)(nil),         // 32: virtflow.launcher.v1.ScreenshotRequest
-	(*ScreenshotResponse)(nil),        // 33: virtflow.launcher.v1.ScreenshotResponse
-	(*GuestDetailsRequest)(nil),       // 34: virtflow.launcher.v1.GuestDetailsRequest
-	(*GuestDetailsResponse)(nil),      // 35: virtflow.launcher.v1.GuestDetailsResponse
-	(*GuestCommand)(nil),              // 36: virtflow.launcher.v1.GuestCommand
-	(*GuestUser)(nil),                 // 37: virtflow.launcher.v1.GuestUser
-	(*GuestFileSystem)(nil),           // 38: virtflow.launcher.v1.GuestFileSystem
-	(*GuestDisk)(nil),                 // 39: virtflow.launcher.v1.GuestDisk
-	(*OperateRequest)(nil),            // 40: virtflow.launcher.v1.OperateRequest
-	(*ClaimSize)(nil),                 // 41: virtflow.launcher.v1.ClaimSize
-	(*DescribeMigrationRequest)(nil),  // 42: virtflow.launcher.v1.DescribeMigrationRequest
-	(*DescribeMigrationResponse)(nil), // 43: virtflow.launcher.v1.DescribeMigrationResponse
-	(*MigrationDisk)(nil),             // 44: virtflow.launcher.v1.MigrationDisk
-	(*MigrationFile)(nil),             // 45: virtflow.launcher.v1.MigrationFile
-	(*ReadFileRequest)(nil),           // 46: virtflow.launcher.v1.ReadFileRequest
-	(*FilePiece)(nil),                 // 47: virtflow.launcher.v1.FilePiece
-	(*PrepareTargetRequest)(nil),      // 48: virtflow.launcher.v1.PrepareTargetRequest
-	(*Target)(nil),                    // 49: virtflow.launcher.v1.Target
-	(*MigrateRequest)(nil),            // 50: virtflow.launcher.v1.MigrateRequest
-	(*MigrationOptions)(nil),          // 51: virtflow.launcher.v1.MigrationOptions
-	(*MigrationEvent)(nil),            // 52: virtflow.launcher.v1.MigrationEvent
-	(*MigrationProgress)(nil),         // 53: virtflow.launcher.v1.MigrationProgress
-	(*MigrationLeft)(nil),             // 54: virtflow.launcher.v1.MigrationLeft
-	(*MigrationStats)(nil),            // 55: virtflow.launcher.v1.MigrationStats
-	(*MigrationStayed)(nil),           // 56: virtflow.launcher.v1.MigrationStayed
-	(*MigrationGuestEnded)(nil),       // 57: virtflow.launcher.v1.MigrationGuestEnded
-	(*AbortMigrationRequest)(nil),     // 58: virtflow.launcher.v1.AbortMigrationRequest
-	(*AbortMigrationResponse)(nil),    // 59: virtflow.launcher.v1.AbortMigrationResponse
-	(*AdjustMigrationRequest)(nil),    // 60: virtflow.launcher.v1.AdjustMigrationRequest
-	(*AdjustMigrationResponse)(nil),   // 61: virtflow.launcher.v1.AdjustMigrationResponse
-	(*FinishMigrationRequest)(nil),    // 62: virtflow.launcher.v1.FinishMigrationRequest
-	(*WithdrawTargetRequest)(nil),     // 63: virtflow.launcher.v1.WithdrawTargetRequest
-	(*WithdrawTargetResponse)(nil),    // 64: virtflow.launcher.v1.WithdrawTargetResponse
-	(*MigrationStatusRequest)(nil),    // 65: virtflow.launcher.v1.MigrationStatusRequest
-	(*MigrationStatusResponse)(nil),   // 66: virtflow.launcher.v1.MigrationStatusResponse
+	(VCPUState)(0),                    // 4: virtflow.launcher.v1.VCPUState
+	(Operation)(0),                    // 5: virtflow.launcher.v1.Operation
+	(MigrationRole)(0),                // 6: virtflow.launcher.v1.MigrationRole
+	(MigrationMode)(0),                // 7: virtflow.launcher.v1.MigrationMode
+	(MigrationProof)(0),               // 8: virtflow.launcher.v1.MigrationProof
+	(*InfoRequest)(nil),               // 9: virtflow.launcher.v1.InfoRequest
+	(*InfoResponse)(nil),              // 10: virtflow.launcher.v1.InfoResponse
+	(*NetworksRequest)(nil),           // 11: virtflow.launcher.v1.NetworksRequest
+	(*NetworksResponse)(nil),          // 12: virtflow.launcher.v1.NetworksResponse
+	(*GuestNetwork)(nil),              // 13: virtflow.launcher.v1.GuestNetwork
+	(*PortRange)(nil),                 // 14: virtflow.launcher.v1.PortRange
+	(*StartDomainRequest)(nil),        // 15: virtflow.launcher.v1.StartDomainRequest
+	(*PodInterface)(nil),              // 16: virtflow.launcher.v1.PodInterface
+	(*Route)(nil),                     // 17: virtflow.launcher.v1.Route
+	(*GetDomainRequest)(nil),          // 18: virtflow.launcher.v1.GetDomainRequest
+	(*WatchRequest)(nil),              // 19: virtflow.launcher.v1.WatchRequest
+	(*Domain)(nil),                    // 20: virtflow.launcher.v1.Domain
+	(*AccessCredentials)(nil),         // 21: virtflow.launcher.v1.AccessCredentials
+	(*GuestInfo)(nil),                 // 22: virtflow.launcher.v1.GuestInfo
+	(*GuestOS)(nil),                   // 23: virtflow.launcher.v1.GuestOS
+	(*GuestInterface)(nil),            // 24: virtflow.launcher.v1.GuestInterface
+	(*GuestPingRequest)(nil),          // 25: virtflow.launcher.v1.GuestPingRequest
+	(*GuestPingResponse)(nil),         // 26: virtflow.launcher.v1.GuestPingResponse
+	(*GuestExecRequest)(nil),          // 27: virtflow.launcher.v1.GuestExecRequest
+	(*GuestExecResponse)(nil),         // 28: virtflow.launcher.v1.GuestExecResponse
+	(*DomainInterface)(nil),           // 29: virtflow.launcher.v1.DomainInterface
+	(*DomainVolume)(nil),              // 30: virtflow.launcher.v1.DomainVolume
+	(*AttachRequest)(nil),             // 31: virtflow.launcher.v1.AttachRequest
+	(*AttachResponse)(nil),            // 32: virtflow.launcher.v1.AttachResponse
+	(*ScreenshotRequest)(nil),         // 33: virtflow.launcher.v1.ScreenshotRequest
+	(*ScreenshotResponse)(nil),        // 34: virtflow.launcher.v1.ScreenshotResponse
+	(*GuestDetailsRequest)(nil),       // 35: virtflow.launcher.v1.GuestDetailsRequest
+	(*GuestDetailsResponse)(nil),      // 36: virtflow.launcher.v1.GuestDetailsResponse
+	(*GuestCommand)(nil),              // 37: virtflow.launcher.v1.GuestCommand
+	(*GuestUser)(nil),                 // 38: virtflow.launcher.v1.GuestUser
+	(*GuestFileSystem)(nil),           // 39: virtflow.launcher.v1.GuestFileSystem
+	(*GuestDisk)(nil),                 // 40: virtflow.launcher.v1.GuestDisk
+	(*StatisticsRequest)(nil),         // 41: virtflow.launcher.v1.StatisticsRequest
+	(*StatisticsResponse)(nil),        // 42: virtflow.launcher.v1.StatisticsResponse
+	(*CPUStatistics)(nil),             // 43: virtflow.launcher.v1.CPUStatistics
+	(*VCPUStatistics)(nil),            // 44: virtflow.launcher.v1.VCPUStatistics
+	(*MemoryStatistics)(nil),          // 45: virtflow.launcher.v1.MemoryStatistics
+	(*InterfaceStatistics)(nil),       // 46: virtflow.launcher.v1.InterfaceStatistics
+	(*Traffic)(nil),                   // 47: virtflow.launcher.v1.Traffic
+	(*DriveStatistics)(nil),           // 48: virtflow.launcher.v1.DriveStatistics
+	(*DriveTraffic)(nil),              // 49: virtflow.launcher.v1.DriveTraffic
+	(*GuestLoad)(nil),                 // 50: virtflow.launcher.v1.GuestLoad
+	(*OperateRequest)(nil),            // 51: virtflow.launcher.v1.OperateRequest
+	(*ClaimSize)(nil),                 // 52: virtflow.launcher.v1.ClaimSize
+	(*DescribeMigrationRequest)(nil),  // 53: virtflow.launcher.v1.DescribeMigrationRequest
+	(*DescribeMigrationResponse)(nil), // 54: virtflow.launcher.v1.DescribeMigrationResponse
+	(*MigrationDisk)(nil),             // 55: virtflow.launcher.v1.MigrationDisk
+	(*MigrationFile)(nil),             // 56: virtflow.launcher.v1.MigrationFile
+	(*ReadFileRequest)(nil),           // 57: virtflow.launcher.v1.ReadFileRequest
+	(*FilePiece)(nil),                 // 58: virtflow.launcher.v1.FilePiece
+	(*PrepareTargetRequest)(nil),      // 59: virtflow.launcher.v1.PrepareTargetRequest
+	(*Target)(nil),                    // 60: virtflow.launcher.v1.Target
+	(*MigrateRequest)(nil),            // 61: virtflow.launcher.v1.MigrateRequest
+	(*MigrationOptions)(nil),          // 62: virtflow.launcher.v1.MigrationOptions
+	(*MigrationEvent)(nil),            // 63: virtflow.launcher.v1.MigrationEvent
+	(*MigrationProgress)(nil),         // 64: virtflow.launcher.v1.MigrationProgress
+	(*MigrationLeft)(nil),             // 65: virtflow.launcher.v1.MigrationLeft
+	(*MigrationStats)(nil),            // 66: virtflow.launcher.v1.MigrationStats
+	(*MigrationStayed)(nil),           // 67: virtflow.launcher.v1.MigrationStayed
+	(*MigrationGuestEnded)(nil),       // 68: virtflow.launcher.v1.MigrationGuestEnded
+	(*AbortMigrationRequest)(nil),     // 69: virtflow.launcher.v1.AbortMigrationRequest
+	(*AbortMigrationResponse)(nil),    // 70: virtflow.launcher.v1.AbortMigrationResponse
+	(*AdjustMigrationRequest)(nil),    // 71: virtflow.launcher.v1.AdjustMigrationRequest
+	(*AdjustMigrationResponse)(nil),   // 72: virtflow.launcher.v1.AdjustMigrationResponse
+	(*FinishMigrationRequest)(nil),    // 73: virtflow.launcher.v1.FinishMigrationRequest
+	(*WithdrawTargetRequest)(nil),     // 74: virtflow.launcher.v1.WithdrawTargetRequest
+	(*WithdrawTargetResponse)(nil),    // 75: virtflow.launcher.v1.WithdrawTargetResponse
+	(*MigrationStatusRequest)(nil),    // 76: virtflow.launcher.v1.MigrationStatusRequest
+	(*MigrationStatusResponse)(nil),   // 77: virtflow.launcher.v1.MigrationStatusResponse
 }
 var file_launcher_rpc_launcher_proto_depIdxs = []int32{
-	12, // 0: virtflow.launcher.v1.NetworksResponse.networks:type_name -> virtflow.launcher.v1.GuestNetwork
+	13, // 0: virtflow.launcher.v1.NetworksResponse.networks:type_name -> virtflow.launcher.v1.GuestNetwork
 	0,  // 1: virtflow.launcher.v1.GuestNetwork.binding:type_name -> virtflow.launcher.v1.Binding
-	13, // 2: virtflow.launcher.v1.GuestNetwork.ports:type_name -> virtflow.launcher.v1.PortRange
-	15, // 3: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
-	16, // 4: virtflow.launcher.v1.PodInterface.routes:type_name -> virtflow.launcher.v1.Route
+	14, // 2: virtflow.launcher.v1.GuestNetwork.ports:type_name -> virtflow.launcher.v1.PortRange
+	16, // 3: virtflow.launcher.v1.StartDomainRequest.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	17, // 4: virtflow.launcher.v1.PodInterface.routes:type_name -> virtflow.launcher.v1.Route
 	1,  // 5: virtflow.launcher.v1.Domain.state:type_name -> virtflow.launcher.v1.DomainState
-	28, // 6: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
-	29, // 7: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
-	21, // 8: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
+	29, // 6: virtflow.launcher.v1.Domain.interfaces:type_name -> virtflow.launcher.v1.DomainInterface
+	30, // 7: virtflow.launcher.v1.Domain.volumes:type_name -> virtflow.launcher.v1.DomainVolume
+	22, // 8: virtflow.launcher.v1.Domain.guest:type_name -> virtflow.launcher.v1.GuestInfo
 	2,  // 9: virtflow.launcher.v1.Domain.pause_reason:type_name -> virtflow.launcher.v1.PauseReason
-	53, // 10: virtflow.launcher.v1.Domain.migration:type_name -> virtflow.launcher.v1.MigrationProgress
-	20, // 11: virtflow.launcher.v1.Domain.access_credentials:type_name -> virtflow.launcher.v1.AccessCredentials
-	22, // 12: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
-	23, // 13: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
+	64, // 10: virtflow.launcher.v1.Domain.migration:type_name -> virtflow.launcher.v1.MigrationProgress
+	21, // 11: virtflow.launcher.v1.Domain.access_credentials:type_name -> virtflow.launcher.v1.AccessCredentials
+	23, // 12: virtflow.launcher.v1.GuestInfo.os:type_name -> virtflow.launcher.v1.GuestOS
+	24, // 13: virtflow.launcher.v1.GuestInfo.interfaces:type_name -> virtflow.launcher.v1.GuestInterface
 	3,  // 14: virtflow.launcher.v1.AttachRequest.device:type_name -> virtflow.launcher.v1.Device
-	36, // 15: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
-	22, // 16: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
-	37, // 17: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
-	38, // 18: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
-	39, // 19: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
-	4,  // 20: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
-	41, // 21: virtflow.launcher.v1.OperateRequest.claims:type_name -> virtflow.launcher.v1.ClaimSize
-	44, // 22: virtflow.launcher.v1.DescribeMigrationResponse.disks:type_name -> virtflow.launcher.v1.MigrationDisk
-	45, // 23: virtflow.launcher.v1.DescribeMigrationResponse.files:type_name -> virtflow.launcher.v1.MigrationFile
-	49, // 24: virtflow.launcher.v1.PrepareTargetRequest.target:type_name -> virtflow.launcher.v1.Target
-	15, // 25: virtflow.launcher.v1.Target.interfaces:type_name -> virtflow.launcher.v1.PodInterface
-	44, // 26: virtflow.launcher.v1.Target.disks:type_name -> virtflow.launcher.v1.MigrationDisk
-	45, // 27: virtflow.launcher.v1.Target.files:type_name -> virtflow.launcher.v1.MigrationFile
-	51, // 28: virtflow.launcher.v1.MigrateRequest.options:type_name -> virtflow.launcher.v1.MigrationOptions
-	53, // 29: virtflow.launcher.v1.MigrationEvent.progress:type_name -> virtflow.launcher.v1.MigrationProgress
-	54, // 30: virtflow.launcher.v1.MigrationEvent.left:type_name -> virtflow.launcher.v1.MigrationLeft
-	56, // 31: virtflow.launcher.v1.MigrationEvent.stayed:type_name -> virtflow.launcher.v1.MigrationStayed
-	57, // 32: virtflow.launcher.v1.MigrationEvent.ended:type_name -> virtflow.launcher.v1.MigrationGuestEnded
-	5,  // 33: virtflow.launcher.v1.MigrationProgress.role:type_name -> virtflow.launcher.v1.MigrationRole
-	6,  // 34: virtflow.launcher.v1.MigrationProgress.mode:type_name -> virtflow.launcher.v1.MigrationMode
-	7,  // 35: virtflow.launcher.v1.MigrationLeft.proof:type_name -> virtflow.launcher.v1.MigrationProof
-	55, // 36: virtflow.launcher.v1.MigrationLeft.stats:type_name -> virtflow.launcher.v1.MigrationStats
-	6,  // 37: virtflow.launcher.v1.MigrationStats.mode:type_name -> virtflow.launcher.v1.MigrationMode
-	7,  // 38: virtflow.launcher.v1.FinishMigrationRequest.proof:type_name -> virtflow.launcher.v1.MigrationProof
-	5,  // 39: virtflow.launcher.v1.MigrationStatusResponse.role:type_name -> virtflow.launcher.v1.MigrationRole
-	52, // 40: virtflow.launcher.v1.MigrationStatusResponse.outcome:type_name -> virtflow.launcher.v1.MigrationEvent
-	8,  // 41: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
-	10, // 42: virtflow.launcher.v1.Launcher.Networks:input_type -> virtflow.launcher.v1.NetworksRequest
-	14, // 43: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
-	17, // 44: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
-	18, // 45: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
-	24, // 46: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
-	26, // 47: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
-	34, // 48: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
-	30, // 49: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
-	32, // 50: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
-	40, // 51: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
-	42, // 52: virtflow.launcher.v1.Launcher.DescribeMigration:input_type -> virtflow.launcher.v1.DescribeMigrationRequest
-	46, // 53: virtflow.launcher.v1.Launcher.ReadFile:input_type -> virtflow.launcher.v1.ReadFileRequest
-	48, // 54: virtflow.launcher.v1.Launcher.PrepareTarget:input_type -> virtflow.launcher.v1.PrepareTargetRequest
-	50, // 55: virtflow.launcher.v1.Launcher.Migrate:input_type -> virtflow.launcher.v1.MigrateRequest
-	58, // 56: virtflow.launcher.v1.Launcher.AbortMigration:input_type -> virtflow.launcher.v1.AbortMigrationRequest
-	60, // 57: virtflow.launcher.v1.Launcher.AdjustMigration:input_type -> virtflow.launcher.v1.AdjustMigrationRequest
-	62, // 58: virtflow.launcher.v1.Launcher.FinishMigration:input_type -> virtflow.launcher.v1.FinishMigrationRequest
-	63, // 59: virtflow.launcher.v1.Launcher.WithdrawTarget:input_type -> virtflow.launcher.v1.WithdrawTargetRequest
-	65, // 60: virtflow.launcher.v1.Launcher.MigrationStatus:input_type -> virtflow.launcher.v1.MigrationStatusRequest
-	9,  // 61: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
-	11, // 62: virtflow.launcher.v1.Launcher.Networks:output_type -> virtflow.launcher.v1.NetworksResponse
-	19, // 63: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
-	19, // 64: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
-	19, // 65: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
-	25, // 66: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
-	27, // 67: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
-	35, // 68: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
-	31, // 69: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
-	33, // 70: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
-	19, // 71: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
-	43, // 72: virtflow.launcher.v1.Launcher.DescribeMigration:output_type -> virtflow.launcher.v1.DescribeMigrationResponse
-	47, // 73: virtflow.launcher.v1.Launcher.ReadFile:output_type -> virtflow.launcher.v1.FilePiece
-	19, // 74: virtflow.launcher.v1.Launcher.PrepareTarget:output_type -> virtflow.launcher.v1.Domain
-	52, // 75: virtflow.launcher.v1.Launcher.Migrate:output_type -> virtflow.launcher.v1.MigrationEvent
-	59, // 76: virtflow.launcher.v1.Launcher.AbortMigration:output_type -> virtflow.launcher.v1.AbortMigrationResponse
-	61, // 77: virtflow.launcher.v1.Launcher.AdjustMigration:output_type -> virtflow.launcher.v1.AdjustMigrationResponse
-	19, // 78: virtflow.launcher.v1.Launcher.FinishMigration:output_type -> virtflow.launcher.v1.Domain
-	64, // 79: virtflow.launcher.v1.Launcher.WithdrawTarget:output_type -> virtflow.launcher.v1.WithdrawTargetResponse
-	66, // 80: virtflow.launcher.v1.Launcher.MigrationStatus:output_type -> virtflow.launcher.v1.MigrationStatusResponse
-	61, // [61:81] is the sub-list for method output_type
-	41, // [41:61] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	37, // 15: virtflow.launcher.v1.GuestDetailsResponse.commands:type_name -> virtflow.launcher.v1.GuestCommand
+	23, // 16: virtflow.launcher.v1.GuestDetailsResponse.os:type_name -> virtflow.launcher.v1.GuestOS
+	38, // 17: virtflow.launcher.v1.GuestDetailsResponse.users:type_name -> virtflow.launcher.v1.GuestUser
+	39, // 18: virtflow.launcher.v1.GuestDetailsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
+	40, // 19: virtflow.launcher.v1.GuestFileSystem.disks:type_name -> virtflow.launcher.v1.GuestDisk
+	43, // 20: virtflow.launcher.v1.StatisticsResponse.cpu:type_name -> virtflow.launcher.v1.CPUStatistics
+	44, // 21: virtflow.launcher.v1.StatisticsResponse.vcpus:type_name -> virtflow.launcher.v1.VCPUStatistics
+	45, // 22: virtflow.launcher.v1.StatisticsResponse.memory:type_name -> virtflow.launcher.v1.MemoryStatistics
+	46, // 23: virtflow.launcher.v1.StatisticsResponse.interfaces:type_name -> virtflow.launcher.v1.InterfaceStatistics
+	48, // 24: virtflow.launcher.v1.StatisticsResponse.drives:type_name -> virtflow.launcher.v1.DriveStatistics
+	39, // 25: virtflow.launcher.v1.StatisticsResponse.file_systems:type_name -> virtflow.launcher.v1.GuestFileSystem
+	50, // 26: virtflow.launcher.v1.StatisticsResponse.load:type_name -> virtflow.launcher.v1.GuestLoad
+	4,  // 27: virtflow.launcher.v1.VCPUStatistics.state:type_name -> virtflow.launcher.v1.VCPUState
+	47, // 28: virtflow.launcher.v1.InterfaceStatistics.receive:type_name -> virtflow.launcher.v1.Traffic
+	47, // 29: virtflow.launcher.v1.InterfaceStatistics.transmit:type_name -> virtflow.launcher.v1.Traffic
+	49, // 30: virtflow.launcher.v1.DriveStatistics.read:type_name -> virtflow.launcher.v1.DriveTraffic
+	49, // 31: virtflow.launcher.v1.DriveStatistics.write:type_name -> virtflow.launcher.v1.DriveTraffic
+	49, // 32: virtflow.launcher.v1.DriveStatistics.flush:type_name -> virtflow.launcher.v1.DriveTraffic
+	5,  // 33: virtflow.launcher.v1.OperateRequest.operation:type_name -> virtflow.launcher.v1.Operation
+	52, // 34: virtflow.launcher.v1.OperateRequest.claims:type_name -> virtflow.launcher.v1.ClaimSize
+	55, // 35: virtflow.launcher.v1.DescribeMigrationResponse.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	56, // 36: virtflow.launcher.v1.DescribeMigrationResponse.files:type_name -> virtflow.launcher.v1.MigrationFile
+	60, // 37: virtflow.launcher.v1.PrepareTargetRequest.target:type_name -> virtflow.launcher.v1.Target
+	16, // 38: virtflow.launcher.v1.Target.interfaces:type_name -> virtflow.launcher.v1.PodInterface
+	55, // 39: virtflow.launcher.v1.Target.disks:type_name -> virtflow.launcher.v1.MigrationDisk
+	56, // 40: virtflow.launcher.v1.Target.files:type_name -> virtflow.launcher.v1.MigrationFile
+	62, // 41: virtflow.launcher.v1.MigrateRequest.options:type_name -> virtflow.launcher.v1.MigrationOptions
+	64, // 42: virtflow.launcher.v1.MigrationEvent.progress:type_name -> virtflow.launcher.v1.MigrationProgress
+	65, // 43: virtflow.launcher.v1.MigrationEvent.left:type_name -> virtflow.launcher.v1.MigrationLeft
+	67, // 44: virtflow.launcher.v1.MigrationEvent.stayed:type_name -> virtflow.launcher.v1.MigrationStayed
+	68, // 45: virtflow.launcher.v1.MigrationEvent.ended:type_name -> virtflow.launcher.v1.MigrationGuestEnded
+	6,  // 46: virtflow.launcher.v1.MigrationProgress.role:type_name -> virtflow.launcher.v1.MigrationRole
+	7,  // 47: virtflow.launcher.v1.MigrationProgress.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	8,  // 48: virtflow.launcher.v1.MigrationLeft.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	66, // 49: virtflow.launcher.v1.MigrationLeft.stats:type_name -> virtflow.launcher.v1.MigrationStats
+	7,  // 50: virtflow.launcher.v1.MigrationStats.mode:type_name -> virtflow.launcher.v1.MigrationMode
+	8,  // 51: virtflow.launcher.v1.FinishMigrationRequest.proof:type_name -> virtflow.launcher.v1.MigrationProof
+	6,  // 52: virtflow.launcher.v1.MigrationStatusResponse.role:type_name -> virtflow.launcher.v1.MigrationRole
+	63, // 53: virtflow.launcher.v1.MigrationStatusResponse.outcome:type_name -> virtflow.launcher.v1.MigrationEvent
+	9,  // 54: virtflow.launcher.v1.Launcher.Info:input_type -> virtflow.launcher.v1.InfoRequest
+	11, // 55: virtflow.launcher.v1.Launcher.Networks:input_type -> virtflow.launcher.v1.NetworksRequest
+	15, // 56: virtflow.launcher.v1.Launcher.StartDomain:input_type -> virtflow.launcher.v1.StartDomainRequest
+	18, // 57: virtflow.launcher.v1.Launcher.GetDomain:input_type -> virtflow.launcher.v1.GetDomainRequest
+	19, // 58: virtflow.launcher.v1.Launcher.Watch:input_type -> virtflow.launcher.v1.WatchRequest
+	25, // 59: virtflow.launcher.v1.Launcher.GuestPing:input_type -> virtflow.launcher.v1.GuestPingRequest
+	27, // 60: virtflow.launcher.v1.Launcher.GuestExec:input_type -> virtflow.launcher.v1.GuestExecRequest
+	35, // 61: virtflow.launcher.v1.Launcher.GuestDetails:input_type -> virtflow.launcher.v1.GuestDetailsRequest
+	31, // 62: virtflow.launcher.v1.Launcher.Attach:input_type -> virtflow.launcher.v1.AttachRequest
+	33, // 63: virtflow.launcher.v1.Launcher.Screenshot:input_type -> virtflow.launcher.v1.ScreenshotRequest
+	51, // 64: virtflow.launcher.v1.Launcher.Operate:input_type -> virtflow.launcher.v1.OperateRequest
+	41, // 65: virtflow.launcher.v1.Launcher.Statistics:input_type -> virtflow.launcher.v1.StatisticsRequest
+	53, // 66: virtflow.launcher.v1.Launcher.DescribeMigration:input_type -> virtflow.launcher.v1.DescribeMigrationRequest
+	57, // 67: virtflow.launcher.v1.Launcher.ReadFile:input_type -> virtflow.launcher.v1.ReadFileRequest
+	59, // 68: virtflow.launcher.v1.Launcher.PrepareTarget:input_type -> virtflow.launcher.v1.PrepareTargetRequest
+	61, // 69: virtflow.launcher.v1.Launcher.Migrate:input_type -> virtflow.launcher.v1.MigrateRequest
+	69, // 70: virtflow.launcher.v1.Launcher.AbortMigration:input_type -> virtflow.launcher.v1.AbortMigrationRequest
+	71, // 71: virtflow.launcher.v1.Launcher.AdjustMigration:input_type -> virtflow.launcher.v1.AdjustMigrationRequest
+	73, // 72: virtflow.launcher.v1.Launcher.FinishMigration:input_type -> virtflow.launcher.v1.FinishMigrationRequest
+	74, // 73: virtflow.launcher.v1.Launcher.WithdrawTarget:input_type -> virtflow.launcher.v1.WithdrawTargetRequest
+	76, // 74: virtflow.launcher.v1.Launcher.MigrationStatus:input_type -> virtflow.launcher.v1.MigrationStatusRequest
+	10, // 75: virtflow.launcher.v1.Launcher.Info:output_type -> virtflow.launcher.v1.InfoResponse
+	12, // 76: virtflow.launcher.v1.Launcher.Networks:output_type -> virtflow.launcher.v1.NetworksResponse
+	20, // 77: virtflow.launcher.v1.Launcher.StartDomain:output_type -> virtflow.launcher.v1.Domain
+	20, // 78: virtflow.launcher.v1.Launcher.GetDomain:output_type -> virtflow.launcher.v1.Domain
+	20, // 79: virtflow.launcher.v1.Launcher.Watch:output_type -> virtflow.launcher.v1.Domain
+	26, // 80: virtflow.launcher.v1.Launcher.GuestPing:output_type -> virtflow.launcher.v1.GuestPingResponse
+	28, // 81: virtflow.launcher.v1.Launcher.GuestExec:output_type -> virtflow.launcher.v1.GuestExecResponse
+	36, // 82: virtflow.launcher.v1.Launcher.GuestDetails:output_type -> virtflow.launcher.v1.GuestDetailsResponse
+	32, // 83: virtflow.launcher.v1.Launcher.Attach:output_type -> virtflow.launcher.v1.AttachResponse
+	34, // 84: virtflow.launcher.v1.Launcher.Screenshot:output_type -> virtflow.launcher.v1.ScreenshotResponse
+	20, // 85: virtflow.launcher.v1.Launcher.Operate:output_type -> virtflow.launcher.v1.Domain
+	42, // 86: virtflow.launcher.v1.Launcher.Statistics:output_type -> virtflow.launcher.v1.StatisticsResponse
+	54, // 87: virtflow.launcher.v1.Launcher.DescribeMigration:output_type -> virtflow.launcher.v1.DescribeMigrationResponse
+	58, // 88: virtflow.launcher.v1.Launcher.ReadFile:output_type -> virtflow.launcher.v1.FilePiece
+	20, // 89: virtflow.launcher.v1.Launcher.PrepareTarget:output_type -> virtflow.launcher.v1.Domain
+	63, // 90: virtflow.launcher.v1.Launcher.Migrate:output_type -> virtflow.launcher.v1.MigrationEvent
+	70, // 91: virtflow.launcher.v1.Launcher.AbortMigration:output_type -> virtflow.launcher.v1.AbortMigrationResponse
+	72, // 92: virtflow.launcher.v1.Launcher.AdjustMigration:output_type -> virtflow.launcher.v1.AdjustMigrationResponse
+	20, // 93: virtflow.launcher.v1.Launcher.FinishMigration:output_type -> virtflow.launcher.v1.Domain
+	75, // 94: virtflow.launcher.v1.Launcher.WithdrawTarget:output_type -> virtflow.launcher.v1.WithdrawTargetResponse
+	77, // 95: virtflow.launcher.v1.Launcher.MigrationStatus:output_type -> virtflow.launcher.v1.MigrationStatusResponse
+	75, // [75:96] is the sub-list for method output_type
+	54, // [54:75] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_launcher_rpc_launcher_proto_init() }
@@ -4791,14 +5711,20 @@ func file_launcher_rpc_launcher_proto_init() {
 	if File_launcher_rpc_launcher_proto != nil {
 		return
 	}
-	file_launcher_rpc_launcher_proto_msgTypes[32].OneofWrappers = []any{}
-	file_launcher_rpc_launcher_proto_msgTypes[44].OneofWrappers = []any{
+	file_launcher_rpc_launcher_proto_msgTypes[33].OneofWrappers = []any{}
+	file_launcher_rpc_launcher_proto_msgTypes[34].OneofWrappers = []any{}
+	file_launcher_rpc_launcher_proto_msgTypes[35].OneofWrappers = []any{}
+	file_launcher_rpc_launcher_proto_msgTypes[36].OneofWrappers = []any{}
+	file_launcher_rpc_launcher_proto_msgTypes[38].OneofWrappers = []any{}
+	file_launcher_rpc_launcher_proto_msgTypes[40].OneofWrappers = []any{}
+	file_launcher_rpc_launcher_proto_msgTypes[42].OneofWrappers = []any{}
+	file_launcher_rpc_launcher_proto_msgTypes[54].OneofWrappers = []any{
 		(*MigrationEvent_Progress)(nil),
 		(*MigrationEvent_Left)(nil),
 		(*MigrationEvent_Stayed)(nil),
 		(*MigrationEvent_Ended)(nil),
 	}
-	file_launcher_rpc_launcher_proto_msgTypes[52].OneofWrappers = []any{
+	file_launcher_rpc_launcher_proto_msgTypes[62].OneofWrappers = []any{
 		(*AdjustMigrationRequest_Pause)(nil),
 		(*AdjustMigrationRequest_Bandwidth)(nil),
 		(*AdjustMigrationRequest_MaxDowntimeMs)(nil),
@@ -4808,8 +5734,8 @@ func file_launcher_rpc_launcher_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_launcher_rpc_launcher_proto_rawDesc), len(file_launcher_rpc_launcher_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   59,
+			NumEnums:      9,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

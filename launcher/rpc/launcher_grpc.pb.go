@@ -30,6 +30,7 @@ const (
 	Launcher_Attach_FullMethodName            = "/virtflow.launcher.v1.Launcher/Attach"
 	Launcher_Screenshot_FullMethodName        = "/virtflow.launcher.v1.Launcher/Screenshot"
 	Launcher_Operate_FullMethodName           = "/virtflow.launcher.v1.Launcher/Operate"
+	Launcher_Statistics_FullMethodName        = "/virtflow.launcher.v1.Launcher/Statistics"
 	Launcher_DescribeMigration_FullMethodName = "/virtflow.launcher.v1.Launcher/DescribeMigration"
 	Launcher_ReadFile_FullMethodName          = "/virtflow.launcher.v1.Launcher/ReadFile"
 	Launcher_PrepareTarget_FullMethodName     = "/virtflow.launcher.v1.Launcher/PrepareTarget"
@@ -78,6 +79,9 @@ type LauncherClient interface {
 	// Operate carries out an operation on the running domain, and returns the domain once it shows the effect. Pausing a paused guest, and
 	// thawing a thawed one, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
 	Operate(ctx context.Context, in *OperateRequest, opts ...grpc.CallOption) (*Domain, error)
+	// Statistics returns what libvirt and QEMU count of the guest, and what its agent answered last: it sends the guest no request.
+	// FAILED_PRECONDITION: there is no guest. UNAVAILABLE: libvirt does not answer. A launcher of an earlier version does not implement the call.
+	Statistics(ctx context.Context, in *StatisticsRequest, opts ...grpc.CallOption) (*StatisticsResponse, error)
 	// DescribeMigration returns the facts with which a target is prepared. FAILED_PRECONDITION: there is no guest.
 	DescribeMigration(ctx context.Context, in *DescribeMigrationRequest, opts ...grpc.CallOption) (*DescribeMigrationResponse, error)
 	// ReadFile sends a file that libvirt does not copy, as DescribeMigration names it, in pieces.
@@ -242,6 +246,16 @@ func (c *launcherClient) Operate(ctx context.Context, in *OperateRequest, opts .
 	return out, nil
 }
 
+func (c *launcherClient) Statistics(ctx context.Context, in *StatisticsRequest, opts ...grpc.CallOption) (*StatisticsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StatisticsResponse)
+	err := c.cc.Invoke(ctx, Launcher_Statistics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *launcherClient) DescribeMigration(ctx context.Context, in *DescribeMigrationRequest, opts ...grpc.CallOption) (*DescribeMigrationResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DescribeMigrationResponse)
@@ -390,6 +404,9 @@ type LauncherServer interface {
 	// Operate carries out an operation on the running domain, and returns the domain once it shows the effect. Pausing a paused guest, and
 	// thawing a thawed one, succeeds. FAILED_PRECONDITION: the domain, the guest or its agent does not allow it. UNAVAILABLE: libvirt does not answer.
 	Operate(context.Context, *OperateRequest) (*Domain, error)
+	// Statistics returns what libvirt and QEMU count of the guest, and what its agent answered last: it sends the guest no request.
+	// FAILED_PRECONDITION: there is no guest. UNAVAILABLE: libvirt does not answer. A launcher of an earlier version does not implement the call.
+	Statistics(context.Context, *StatisticsRequest) (*StatisticsResponse, error)
 	// DescribeMigration returns the facts with which a target is prepared. FAILED_PRECONDITION: there is no guest.
 	DescribeMigration(context.Context, *DescribeMigrationRequest) (*DescribeMigrationResponse, error)
 	// ReadFile sends a file that libvirt does not copy, as DescribeMigration names it, in pieces.
@@ -455,6 +472,9 @@ func (UnimplementedLauncherServer) Screenshot(*ScreenshotRequest, grpc.ServerStr
 }
 func (UnimplementedLauncherServer) Operate(context.Context, *OperateRequest) (*Domain, error) {
 	return nil, status.Error(codes.Unimplemented, "method Operate not implemented")
+}
+func (UnimplementedLauncherServer) Statistics(context.Context, *StatisticsRequest) (*StatisticsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Statistics not implemented")
 }
 func (UnimplementedLauncherServer) DescribeMigration(context.Context, *DescribeMigrationRequest) (*DescribeMigrationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DescribeMigration not implemented")
@@ -677,6 +697,24 @@ func _Launcher_Operate_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Launcher_Statistics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StatisticsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LauncherServer).Statistics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Launcher_Statistics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LauncherServer).Statistics(ctx, req.(*StatisticsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Launcher_DescribeMigration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DescribeMigrationRequest)
 	if err := dec(in); err != nil {
@@ -852,6 +890,10 @@ var Launcher_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Operate",
 			Handler:    _Launcher_Operate_Handler,
+		},
+		{
+			MethodName: "Statistics",
+			Handler:    _Launcher_Statistics_Handler,
 		},
 		{
 			MethodName: "DescribeMigration",

@@ -39,6 +39,8 @@ type Server struct {
 	rpc.UnimplementedLauncherServer
 	// Operator carries out operations on the running domain; set it before Listen. Errors carry a gRPC status.
 	Operator func(context.Context, *rpc.OperateRequest) (*rpc.Domain, error)
+	// Counter returns the guest's statistics; set it before Listen. Errors carry a gRPC status.
+	Counter func(context.Context) (*rpc.StatisticsResponse, error)
 	// Wanted returns what the guest needs in the pod's network namespace; set it before Listen. Errors carry a gRPC
 	// status.
 	Wanted func() ([]*rpc.GuestNetwork, error)
@@ -153,6 +155,11 @@ func (s *Server) GetDomain(context.Context, *rpc.GetDomainRequest) (*rpc.Domain,
 // Operate implements the service.
 func (s *Server) Operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error) {
 	return s.Operator(ctx, r)
+}
+
+// Statistics implements the service.
+func (s *Server) Statistics(ctx context.Context, _ *rpc.StatisticsRequest) (*rpc.StatisticsResponse, error) {
+	return s.Counter(ctx)
 }
 
 // Watch implements the service.
