@@ -158,12 +158,14 @@ func runtimeClass(s *settings.Settings) *string {
 }
 
 // VMIForLauncher returns the copy of a VMI from which its launcher builds the domain. It has the identity, the
-// specification without anything secret, the settings of the cluster's configuration, and facts about the PVCs.
+// specification without anything secret, the settings of the cluster's configuration, facts about the PVCs, and the
+// labels that the node worker gives the guest's metrics.
 func VMIForLauncher(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) *kubevirt.VirtualMachineInstance {
 	out := &kubevirt.VirtualMachineInstance{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "VirtualMachineInstance"},
-		ObjectMeta: metav1.ObjectMeta{Name: vmi.Name, Namespace: vmi.Namespace, UID: vmi.UID},
-		Spec:       *vmi.Spec.DeepCopy(),
+		TypeMeta: metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "VirtualMachineInstance"},
+		ObjectMeta: metav1.ObjectMeta{Name: vmi.Name, Namespace: vmi.Namespace, UID: vmi.UID,
+			Labels: contract.MetricLabels(vmi.Labels)},
+		Spec: *vmi.Spec.DeepCopy(),
 	}
 	out.Status.VolumeStatus = claimStatus(vmi)
 	for _, name := range ofMachine() {

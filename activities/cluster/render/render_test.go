@@ -17,6 +17,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/internal/settings"
 )
@@ -217,6 +218,13 @@ func TestLaunchedKeepsTheVolumes(t *testing.T) {
 	require.NotNil(t, l.Spec.Volumes[2].CloudInitNoCloud)
 	require.Empty(t, l.Spec.Volumes[2].CloudInitNoCloud.UserData)
 	require.NotEmpty(t, l.UID)
+}
+
+// TestLaunchedHasLabelsForMetrics: the node worker reads them from the launcher's pod.
+func TestLaunchedHasLabelsForMetrics(t *testing.T) {
+	vmi := example()
+	vmi.Labels = map[string]string{"app": "web", contract.LabelNodeName: "node1"}
+	require.Equal(t, map[string]string{"app": "web"}, VMIForLauncher(vmi, &settings.Settings{}).Labels)
 }
 
 // TestWhatTheConfigurationSaysOfEveryMachine reaches the launcher, but for what the VMI itself says otherwise.

@@ -27,17 +27,16 @@ const (
 	filesDir          = "/run/virtflow/files/"
 	credentialsDir    = "/run/virtflow/access-credentials/"
 	vmiDir            = "/etc/virtflow"
-	vmiFileName       = "vmi.json"
 )
 
 func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.Volume, []corev1.VolumeMount, error) {
-	spec := corev1.DownwardAPIVolumeFile{Path: vmiFileName, FieldRef: &corev1.ObjectFieldSelector{
+	spec := corev1.DownwardAPIVolumeFile{Path: contract.FileVMI, FieldRef: &corev1.ObjectFieldSelector{
 		APIVersion: "v1", FieldPath: "metadata.annotations['" + contract.AnnotationVMISpec + "']",
 	}}
 	volumes := []corev1.Volume{
 		emptyDirVolume("sockets"), emptyDirVolume("private"), disks(vmi), emptyDirVolume("tmp"),
 		emptyDirVolume("run-lock"),
-		{Name: "vmi", VolumeSource: corev1.VolumeSource{
+		{Name: contract.VolumeVMI, VolumeSource: corev1.VolumeSource{
 			DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{spec}},
 		}},
 	}
@@ -47,7 +46,7 @@ func podVolumes(vmi *kubevirt.VirtualMachineInstance, podName string) ([]corev1.
 		{Name: "disks", MountPath: disksDir},
 		{Name: "tmp", MountPath: "/tmp"},
 		{Name: "run-lock", MountPath: "/run/lock"},
-		{Name: "vmi", MountPath: vmiDir, ReadOnly: true},
+		{Name: contract.VolumeVMI, MountPath: vmiDir, ReadOnly: true},
 	}
 	if c := kernelBoot(vmi); c != nil {
 		volumes = append(volumes, corev1.Volume{Name: "kernel-boot", VolumeSource: corev1.VolumeSource{
