@@ -40,7 +40,7 @@ func (l *Launcher) statistics(ctx context.Context) (*rpc.StatisticsResponse, err
 		case errors.Is(r.Err, guest.ErrUnavailable):
 			return nil, status.Error(codes.Unavailable, r.Err.Error())
 		case r.Err != nil:
-			return nil, status.Error(codes.FailedPrecondition, r.Err.Error())
+			return nil, status.Error(codes.Internal, r.Err.Error())
 		}
 		return r.Val.(*rpc.StatisticsResponse), nil
 	case <-ctx.Done():

@@ -40,22 +40,21 @@ func running(c *counted) *Launcher {
 }
 
 func TestStatisticsNeedGuest(t *testing.T) {
+	const runs = rpc.DomainState_DOMAIN_STATE_RUNNING
 	for name, c := range map[string]struct {
 		state    rpc.DomainState
 		incoming receiving
 		err      error
 		want     codes.Code
 	}{
-		"running":     {state: rpc.DomainState_DOMAIN_STATE_RUNNING},
-		"paused":      {state: rpc.DomainState_DOMAIN_STATE_PAUSED},
-		"not started": {state: rpc.DomainState_DOMAIN_STATE_ABSENT, want: codes.FailedPrecondition},
-		"has ended":   {state: rpc.DomainState_DOMAIN_STATE_SHUTOFF, want: codes.FailedPrecondition},
-		"is arriving": {state: rpc.DomainState_DOMAIN_STATE_PAUSED, incoming: receiving{migration: "m"},
-			want: codes.FailedPrecondition},
-		"has arrived":  {state: rpc.DomainState_DOMAIN_STATE_RUNNING, incoming: receiving{migration: "m", resumed: true}},
-		"disconnected": {state: rpc.DomainState_DOMAIN_STATE_RUNNING, err: guest.ErrUnavailable, want: codes.Unavailable},
-		"refused": {state: rpc.DomainState_DOMAIN_STATE_RUNNING, err: errors.New("no"),
-			want: codes.FailedPrecondition},
+		"running":      {state: runs},
+		"paused":       {state: rpc.DomainState_DOMAIN_STATE_PAUSED},
+		"not started":  {state: rpc.DomainState_DOMAIN_STATE_ABSENT, want: codes.FailedPrecondition},
+		"has ended":    {state: rpc.DomainState_DOMAIN_STATE_SHUTOFF, want: codes.FailedPrecondition},
+		"is arriving":  {state: runs, incoming: receiving{migration: "m"}, want: codes.FailedPrecondition},
+		"has arrived":  {state: runs, incoming: receiving{migration: "m", resumed: true}},
+		"disconnected": {state: runs, err: guest.ErrUnavailable, want: codes.Unavailable},
+		"refused":      {state: runs, err: errors.New("no"), want: codes.Internal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

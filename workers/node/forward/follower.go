@@ -27,7 +27,8 @@ type follower struct {
 	record    records.Record // Delivered is the outbox's
 	log       zerolog.Logger
 	out       *outbox
-	following bool // guarded by the Forwarder's lock
+	following bool     // guarded by the Forwarder's lock
+	launcher  Launcher // the connection that is watched, or nil; likewise
 }
 
 func newFollower(f *Forwarder, r records.Record) *follower {
@@ -63,10 +64,12 @@ func (p *follower) watch(ctx context.Context) {
 	for pauses := f.backoff(); ; {
 		l, err := f.Connect(ctx, p.record.Pod.UID)
 		if err == nil {
+			p.setLauncher(l)
 			err = l.Watch(ctx, func(d contract.DomainObservation) {
 				pauses = f.backoff()
 				p.out.offer(d)
 			})
+			p.setLauncher(nil)
 			l.Close()
 		}
 		switch {
@@ -81,6 +84,13 @@ func (p *follower) watch(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// setLauncher records the connection that is watched; nil: there is none.
+func (p *follower) setLauncher(l Launcher) {
+	p.forwarder.mu.Lock()
+	defer p.forwarder.mu.Unlock()
+	p.launcher = l
 }
 
 // flush delivers what is left of a pod that is gone, and reports whether nothing is left to do for it. An entity that

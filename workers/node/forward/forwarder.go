@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/records"
 )
 
@@ -24,6 +25,7 @@ type Signaler interface {
 // Launcher is a connection to a launcher.
 type Launcher interface {
 	Watch(ctx context.Context, changed func(contract.DomainObservation)) error
+	Statistics(ctx context.Context) (*rpc.StatisticsResponse, error)
 	Close()
 }
 
@@ -83,6 +85,27 @@ func (f *Forwarder) Followed() []string {
 	var all []string
 	for pod := range f.pods {
 		all = append(all, pod)
+	}
+	return all
+}
+
+// Guest is a pod that the Forwarder has.
+type Guest struct {
+	// VMI is as the VMI's own entity has named it.
+	VMI contract.Object
+	// Pod is the pod's UID.
+	Pod string
+	// Launcher is the connection that is watched, which may end at any time; nil: there is none now.
+	Launcher Launcher
+}
+
+// Guests returns the pods that it has.
+func (f *Forwarder) Guests() []Guest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make([]Guest, 0, len(f.pods))
+	for pod, p := range f.pods {
+		all = append(all, Guest{VMI: p.record.VMI, Pod: pod, Launcher: p.launcher})
 	}
 	return all
 }

@@ -142,6 +142,28 @@ func TestSendsChangesButNotTheStart(t *testing.T) {
 	s.requireSent(contract.DomainPaused, contract.DomainRunning)
 }
 
+// TestGuestsHaveConnectionsThatAreWatched: statistics are read over them.
+func TestGuestsHaveConnectionsThatAreWatched(t *testing.T) {
+	s := newScene(t)
+	s.launcher.Count = func(context.Context) (*rpc.StatisticsResponse, error) {
+		return &rpc.StatisticsResponse{Affinities: new(uint32(7))}, nil
+	}
+	require.Empty(t, s.forwarder.Guests())
+	s.startDomain()
+	guests := s.forwarder.Guests()
+	require.Len(t, guests, 1)
+	require.Equal(t, theVMI, guests[0].VMI)
+	require.Equal(t, pod, guests[0].Pod)
+	counted, err := guests[0].Launcher.Statistics(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 7, counted.GetAffinities())
+
+	s.stopLauncher()
+	s.eventually(func() bool { return s.forwarder.Guests()[0].Launcher == nil }, "the connection has ended")
+	_, err = guests[0].Launcher.Statistics(t.Context())
+	require.Error(t, err, "a scrape that still has the connection")
+}
+
 func TestKeepsNewestDuringOutage(t *testing.T) {
 	s := newScene(t)
 	s.startDomain()

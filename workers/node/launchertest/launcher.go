@@ -19,6 +19,8 @@ type Launcher struct {
 	Wanted func() (*rpc.NetworksResponse, error)
 	// Operation answers Operate; nil: this launcher does not know it.
 	Operation func(ctx context.Context, r *rpc.OperateRequest) (*rpc.Domain, error)
+	// Count answers Statistics; nil: this launcher does not know it.
+	Count func(ctx context.Context) (*rpc.StatisticsResponse, error)
 
 	mu       sync.Mutex
 	domain   *rpc.Domain
@@ -90,6 +92,14 @@ func (l *Launcher) Operate(ctx context.Context, r *rpc.OperateRequest) (*rpc.Dom
 		return l.UnimplementedLauncherServer.Operate(ctx, r)
 	}
 	return l.Operation(ctx, r)
+}
+
+// Statistics implements rpc.LauncherServer.
+func (l *Launcher) Statistics(ctx context.Context, r *rpc.StatisticsRequest) (*rpc.StatisticsResponse, error) {
+	if l.Count == nil {
+		return l.UnimplementedLauncherServer.Statistics(ctx, r)
+	}
+	return l.Count(ctx)
 }
 
 // Watch implements rpc.LauncherServer.

@@ -40,6 +40,22 @@ func (n Node) AddPod(t testing.TB, uid string) (socket string) {
 	return filepath.Join(dir, "launcher.sock")
 }
 
+// AddVMIVolume makes the kubelet's volume with the VMI of a pod, empty.
+func (n Node) AddVMIVolume(t testing.TB, uid string) (dir string) {
+	dir = filepath.Join(n.KubeletDir, "pods", uid, "volumes/kubernetes.io~downward-api/vmi")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	return dir
+}
+
+// WriteVMI gives a pod its VMI as the kubelet does: the file is a link to the current version.
+func (n Node) WriteVMI(t testing.TB, uid, content string) {
+	dir := n.AddVMIVolume(t, uid)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "..2026"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "..2026", "vmi.json"), []byte(content), 0o600))
+	require.NoError(t, os.Symlink("..2026", filepath.Join(dir, "..data")))
+	require.NoError(t, os.Symlink("..data/vmi.json", filepath.Join(dir, "vmi.json")))
+}
+
 // Join puts this process, as the node sees it, into the cgroup of a pod.
 func (n Node) Join(t testing.TB, uid string) {
 	dir := filepath.Join(n.ProcDir, strconv.Itoa(os.Getpid()))
