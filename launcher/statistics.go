@@ -135,7 +135,7 @@ func (r *dirtyRate) settle(found *uint64, now time.Time) *uint64 {
 }
 
 // measure begins a measurement, unless there was one just now or one is still being requested. libvirt may hold the
-// request up for half a minute, so nobody waits for it.
+// request up for half a minute, so the caller does not wait for it.
 func (r *dirtyRate) measure(begin func() error, failed func(error)) {
 	r.mu.Lock()
 	recent := !r.begun.IsZero() && time.Since(r.begun) < measurePause

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/virtflow/virtflow/contract"
 )
 
 // readyTime bounds the checks when the readiness metric is collected.
@@ -35,7 +37,20 @@ func Metrics(name string, h *Health) []prometheus.Collector {
 	if metric, ok := kubevirtsReady()[name]; ok {
 		all = append(all, ready(metric))
 	}
+	if name == "node-worker" {
+		all = append(all, kubevirtInfo())
+	}
 	return all
+}
+
+// kubevirtInfo returns the metric with which virt-handler reports its version: here that of KubeVirt's API.
+func kubevirtInfo() prometheus.Collector {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kubevirt_info", Help: "The version of KubeVirt whose API this is.",
+		ConstLabels: prometheus.Labels{"goversion": runtime.Version(), "kubeversion": contract.KubeVirtVersion},
+	})
+	info.Set(1)
+	return info
 }
 
 // kubevirtsReady returns KubeVirt's metric names by the process that does the job of the component.

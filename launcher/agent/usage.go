@@ -19,8 +19,8 @@ const (
 	usageAge = 5 * time.Minute
 )
 
-// Usage has the agent's last answers about what the guest uses: its file systems, and its load. Nobody waits for the
-// agent. It is safe for concurrent use.
+// Usage has the agent's last answers about what the guest uses: its file systems, and its load. No caller waits for
+// the agent. It is safe for concurrent use.
 type Usage struct {
 	channel Channel
 	now     func() time.Time

@@ -55,7 +55,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.run.ginkgo, "ginkgo", "", "Ginkgo's program")
 	f.StringVar(&o.run.tests, "tests", "", "the program of KubeVirt's functional tests")
 	f.StringVar(&o.run.folder, "folder", ".build/conformance", "folder for reports")
-	f.IntVar(&o.run.processes, "processes", 5, "specs that run at a time")
+	f.IntVar(&o.run.processes, "processes", 8, "specs that run at a time")
 	f.IntVar(&o.run.attempts, "attempts", 1, "how often a spec may run until it passes")
 	f.DurationVar(&o.run.lasts, "timeout", 24*time.Hour, "when the run ends; specs that have not ended keep their outcomes")
 	f.StringVar(&o.focus, "focus", "", "an expression for FILE:LINE {LABELS} NAME of specs: only these run, also those that "+

@@ -21,6 +21,7 @@ import (
 	"github.com/virtflow/virtflow/workers/node/access"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/migrate"
+	"github.com/virtflow/virtflow/workers/node/statistics"
 )
 
 // TestMetricsAreDocumented: the page has the registered metrics of each package whose metrics can be created outside
@@ -55,6 +56,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 		},
 		"workers/node/access":  func(r *prometheus.Registry) { access.New(access.Options{Registry: r}) },
 		"workers/node/forward": func(r *prometheus.Registry) { forward.New(forward.Options{Registry: r}, nil) },
+		"workers/node/statistics": func(r *prometheus.Registry) {
+			statistics.New(statistics.Options{Registry: r})
+		},
 		"workers/node/migrate": func(r *prometheus.Registry) { migrate.NewSessions("n", zerolog.Nop(), r) },
 	} {
 		t.Run(of, func(t *testing.T) {

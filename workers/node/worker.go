@@ -26,6 +26,7 @@ import (
 	"github.com/virtflow/virtflow/workers/node/migrate"
 	"github.com/virtflow/virtflow/workers/node/records"
 	"github.com/virtflow/virtflow/workers/node/report"
+	"github.com/virtflow/virtflow/workers/node/statistics"
 )
 
 const (
@@ -150,6 +151,9 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 		IsPodGone: func(pod string) bool { return launchers.IsPodGone(o.KubeletDir, pod) },
 	}, known)
 	p.Log.Info().Int("launchers", len(known)).Msg("watching the launchers recorded by an earlier run")
+	statistics.New(statistics.Options{
+		Log: p.Log, Node: o.NodeName, Guests: forwarder.Guests, Machine: dialer.Machine, Registry: p.Registry,
+	})
 	all.Go(func() { forwarder.Run(life) })
 	all.Go(func() {
 		for life.Err() == nil {

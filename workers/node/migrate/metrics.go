@@ -61,7 +61,7 @@ func (c countedStream) Write(p []byte) (int, error) {
 }
 
 // progress has KubeVirt's metrics of guests that leave this node, with its names and units. Each exists while its guest
-// moves. They lack the labels of the instance, which a node worker does not know.
+// moves. They lack the labels of the VMI, which KubeVirt's have.
 type progress struct {
 	sessions *Sessions
 	metrics  []progressMetric

@@ -1,0 +1,198 @@
+package statistics
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workers/node/forward"
+	"github.com/virtflow/virtflow/workers/node/launchers"
+)
+
+const (
+	// answerTimeout is how long the launchers of a scrape may take together. KubeVirt's whole scrape may take 10 s.
+	answerTimeout = 4 * time.Second
+	// sharedFor is how long the answers are used for further scrapes: any pod may scrape.
+	sharedFor = time.Second
+)
+
+// Options configures a Collector.
+type Options struct {
+	Log zerolog.Logger
+	// Node is the name of the Kubernetes node.
+	Node string
+	// Guests returns the guests of the node with the connections to their launchers.
+	Guests func() []forward.Guest
+	// Machine returns what Kubernetes has given the pod of that UID about its VMI.
+	Machine func(pod string) (launchers.Machine, error)
+	// Timeout bounds the launchers' answers; 0: 4 s.
+	Timeout time.Duration
+	// SharedFor is how long the answers are used for further scrapes; 0: 1 s; negative: for none.
+	SharedFor time.Duration
+	// Registry gets the metrics; may be nil.
+	Registry prometheus.Registerer
+}
+
+// Collector has the metrics of the guests of a node. It is safe for concurrent use.
+type Collector struct {
+	Options
+	results *prometheus.CounterVec
+	kinds   []metric
+
+	// turn has an element while a scrape is in progress, which may use the following.
+	turn  chan struct{}
+	known map[string]*known
+	last  []prometheus.Metric
+	until time.Time // when last is too old
+}
+
+// New returns a Collector.
+func New(o Options) *Collector {
+	if o.Timeout == 0 {
+		o.Timeout = answerTimeout
+	}
+	if o.SharedFor == 0 {
+		o.SharedFor = sharedFor
+	}
+	c := &Collector{Options: o, kinds: metrics(), known: map[string]*known{}, turn: make(chan struct{}, 1),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "virtflow_node_statistics_total",
+			Help: "Guests whose statistics a scrape was to have, by result.",
+		}, []string{"result"})}
+	if o.Registry != nil {
+		o.Registry.MustRegister(c, c.results)
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector. The labels of VMIs are not among the labels.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range c.kinds {
+		out <- prometheus.NewDesc(prefix+m.name, m.help, append(vmiLabels(), m.labels...), nil)
+	}
+}
+
+// Collect implements prometheus.Collector. It takes no longer than the launchers may take for two scrapes.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	c.turn <- struct{}{}
+	if !time.Now().Before(c.until) {
+		c.last = c.scrape()
+		c.until = time.Now().Add(c.SharedFor)
+		time.AfterFunc(c.SharedFor, c.forget)
+	}
+	all := c.last
+	<-c.turn
+	for _, m := range all {
+		out <- m
+	}
+}
+
+// forget releases the metrics of a scrape that is too old to be shared.
+func (c *Collector) forget() {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	if !time.Now().Before(c.until) {
+		c.last = nil
+	}
+}
+
+// answer is the outcome of asking one launcher.
+type answer struct {
+	guest      forward.Guest
+	statistics *rpc.StatisticsResponse // nil: there is none
+	err        error
+}
+
+// scrape asks all launchers, and returns the metrics of those that answer in time.
+func (c *Collector) scrape() []prometheus.Metric {
+	guests := c.Guests()
+	slices.SortFunc(guests, func(a, b forward.Guest) int { return cmp.Compare(a.Pod, b.Pod) })
+	var out []prometheus.Metric
+	type name struct{ namespace, name string }
+	shown, current := map[name]bool{}, map[string]*known{}
+	for _, a := range c.ask(guests) {
+		k, err := c.knownOf(a.guest)
+		if k != nil {
+			current[a.guest.Pod] = k
+		}
+		if a.err == nil {
+			a.err = err
+		}
+		c.results.WithLabelValues(result(a.err)).Inc()
+		// A VMI has one running guest. A launcher that claims to have it as well must not spoil the whole scrape.
+		if this := (name{a.guest.VMI.Namespace, a.guest.VMI.Name}); a.err == nil && !isRepeated(shown, this) {
+			out = append(out, k.emit(a.statistics, c.kinds)...)
+		} else if a.err != nil && !isExpected(a.err) {
+			c.Log.Debug().Err(a.err).Str("namespace", this.namespace).Str("name", this.name).
+				Str("pod_uid", a.guest.Pod).Msg("failed to read statistics of guest")
+		}
+	}
+	c.known = current
+	return out
+}
+
+// ask asks the launchers of guests at the same time.
+func (c *Collector) ask(guests []forward.Guest) []answer {
+	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
+	defer cancel()
+	answers := make([]answer, len(guests))
+	var all sync.WaitGroup
+	for i, g := range guests {
+		if answers[i].guest = g; g.Launcher == nil {
+			answers[i].err = errDisconnected
+			continue
+		}
+		all.Go(func() { answers[i].statistics, answers[i].err = g.Launcher.Statistics(ctx) })
+	}
+	all.Wait()
+	return answers
+}
+
+// knownOf returns what is known of a guest, which it reads when its pod is first scraped.
+func (c *Collector) knownOf(g forward.Guest) (*known, error) {
+	if k := c.known[g.Pod]; k != nil {
+		return k, nil
+	}
+	m, err := c.Machine(g.Pod)
+	if err != nil {
+		return nil, err
+	}
+	if m.VMI != g.VMI {
+		return nil, fmt.Errorf("pod %s is not that of %s/%s (%s)", g.Pod, g.VMI.Namespace, g.VMI.Name, g.VMI.UID)
+	}
+	return newKnown(c.Node, m), nil
+}
+
+// errDisconnected is the error for a launcher to which there is no connection, for example because it has ended.
+var errDisconnected = errors.New("the launcher is not connected")
+
+// isExpected reports whether an error is no fault.
+func isExpected(err error) bool {
+	return errors.Is(err, launchers.ErrNoGuest) || errors.Is(err, launchers.ErrNoStatistics) ||
+		errors.Is(err, errDisconnected)
+}
+
+// result returns the metric's label for the outcome of asking a launcher.
+func result(err error) string {
+	switch {
+	case err == nil:
+		return "read"
+	case errors.Is(err, launchers.ErrNoGuest):
+		return "no_guest"
+	case errors.Is(err, launchers.ErrNoStatistics):
+		return "unsupported"
+	case errors.Is(err, errDisconnected):
+		return "disconnected"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	}
+	return "failed"
+}

@@ -1,0 +1,319 @@
+package statistics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/testsuite/metrics"
+	"github.com/virtflow/virtflow/workers/node/forward"
+	"github.com/virtflow/virtflow/workers/node/launchers"
+	"github.com/virtflow/virtflow/workers/node/statistics"
+)
+
+// launcher answers a scrape.
+type launcher struct {
+	forward.Launcher
+	answer func(context.Context) (*rpc.StatisticsResponse, error)
+}
+
+func (l launcher) Statistics(ctx context.Context) (*rpc.StatisticsResponse, error) {
+	return l.answer(ctx)
+}
+
+// node has guests by name; the UID of a pod is "pod-" and the name.
+type node struct {
+	launchers map[string]forward.Launcher
+	machines  map[string]launchers.Machine
+	read      int // how often a machine was read
+}
+
+func newNode() *node {
+	return &node{launchers: map[string]forward.Launcher{}, machines: map[string]launchers.Machine{}}
+}
+
+func vmi(name string) contract.Object {
+	return contract.Object{Namespace: "shop", Name: name, UID: "uid-" + name}
+}
+
+// add adds a guest with the disk root, the interface default and these labels.
+func (n *node) add(
+	name string, labels map[string]string, answer func(context.Context) (*rpc.StatisticsResponse, error),
+) {
+	n.launchers[name] = launcher{answer: answer}
+	n.machines["pod-"+name] = launchers.Machine{VMI: vmi(name), Labels: labels,
+		Disks: []string{"root"}, Interfaces: []string{"default"}}
+}
+
+func answers(s *rpc.StatisticsResponse) func(context.Context) (*rpc.StatisticsResponse, error) {
+	return func(context.Context) (*rpc.StatisticsResponse, error) { return s, nil }
+}
+
+func (n *node) options(r prometheus.Registerer) statistics.Options {
+	return statistics.Options{
+		Log: zerolog.Nop(), Node: "node1", Registry: r,
+		Guests: func() (all []forward.Guest) {
+			for _, name := range slices.Sorted(maps.Keys(n.launchers)) {
+				all = append(all, forward.Guest{VMI: vmi(name), Pod: "pod-" + name, Launcher: n.launchers[name]})
+			}
+			return all
+		},
+		Machine: func(pod string) (launchers.Machine, error) {
+			n.read++
+			m, ok := n.machines[pod]
+			if !ok {
+				return m, errors.New("no such file")
+			}
+			return m, nil
+		},
+	}
+}
+
+func register(n *node) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	statistics.New(n.options(r))
+	return r
+}
+
+const affinity = "kubevirt_vmi_node_cpu_affinity"
+
+// count gathers, which must succeed, and returns how many series a metric has.
+func count(t *testing.T, r *prometheus.Registry, metric string) int {
+	t.Helper()
+	n, err := testutil.GatherAndCount(r, metric)
+	require.NoError(t, err)
+	return n
+}
+
+// results returns the counter of scraped guests.
+func results(t *testing.T, r *prometheus.Registry) map[string]int {
+	t.Helper()
+	all, err := r.Gather()
+	require.NoError(t, err)
+	out := map[string]int{}
+	for _, f := range all {
+		if f.GetName() == "virtflow_node_statistics_total" {
+			for _, m := range f.GetMetric() {
+				out[m.GetLabel()[0].GetValue()] = int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return out
+}
+
+func TestMetricsHaveLabelsOfVMI(t *testing.T) {
+	n := newNode()
+	n.add("web", map[string]string{"app.kubernetes.io/name": "web", "a-b": "1", "a.b": "2"},
+		answers(&rpc.StatisticsResponse{
+			Affinities: new(uint32(8)), Drives: []*rpc.DriveStatistics{{Name: "root",
+				Read: &rpc.DriveTraffic{Requests: new(uint64(3))}}},
+		}))
+	n.add("db", nil, answers(&rpc.StatisticsResponse{Affinities: new(uint32(2))}))
+	web := `kubernetes_vmi_label_a_b="1",kubernetes_vmi_label_app_kubernetes_io_name="web",` +
+		`kubernetes_vmi_label_kubevirt_io_nodeName="node1",name="web",namespace="shop",node="node1"`
+	db := `kubernetes_vmi_label_kubevirt_io_nodeName="node1",name="db",namespace="shop",node="node1"`
+	require.NoError(t, testutil.GatherAndCompare(register(n), strings.NewReader(strings.Join([]string{
+		"# HELP kubevirt_vmi_node_cpu_affinity Pairs of a virtual CPU and a CPU of the node on which it may run.",
+		"# TYPE kubevirt_vmi_node_cpu_affinity gauge",
+		"kubevirt_vmi_node_cpu_affinity{" + web + "} 8",
+		"kubevirt_vmi_node_cpu_affinity{" + db + "} 2",
+		"# HELP kubevirt_vmi_storage_iops_read_total Reads of a disk.",
+		"# TYPE kubevirt_vmi_storage_iops_read_total counter",
+		`kubevirt_vmi_storage_iops_read_total{drive="root",` + web + "} 3", "",
+	}, "\n")), affinity, "kubevirt_vmi_storage_iops_read_total"))
+}
+
+// TestHungLauncherDelaysNoOther: its guest is missing from a scrape that ends in time, and a counter shows it.
+func TestHungLauncherDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		for i := range 10 {
+			n.add(fmt.Sprint("hung", i), nil, func(ctx context.Context) (*rpc.StatisticsResponse, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+		}
+		n.add("well", nil, answers(&rpc.StatisticsResponse{Affinities: new(uint32(1))}))
+		r := register(n)
+		begun := time.Now()
+		require.Equal(t, 1, count(t, r, affinity))
+		require.Less(t, time.Since(begun), 5*time.Second, "KubeVirt's scrapes may take 10 s")
+		require.Equal(t, map[string]int{"timeout": 10, "read": 1}, results(t, r))
+	})
+}
+
+func TestScrapeCountsWhyGuestsAreMissing(t *testing.T) {
+	n := newNode()
+	fails := func(err error) func(context.Context) (*rpc.StatisticsResponse, error) {
+		return func(context.Context) (*rpc.StatisticsResponse, error) { return nil, err }
+	}
+	n.add("target", nil, fails(launchers.ErrNoGuest))
+	n.add("old", nil, fails(launchers.ErrNoStatistics))
+	n.add("broken", nil, fails(errors.New("it broke")))
+	n.add("unknown", nil, answers(&rpc.StatisticsResponse{Affinities: new(uint32(1))}))
+	delete(n.machines, "pod-unknown")
+	n.add("other", nil, answers(&rpc.StatisticsResponse{Affinities: new(uint32(1))}))
+	n.machines["pod-other"] = launchers.Machine{VMI: vmi("another")}
+	n.launchers["ended"] = nil
+	r := register(n)
+	require.Zero(t, count(t, r, affinity))
+	require.Equal(t, map[string]int{"no_guest": 1, "unsupported": 1, "failed": 3, "disconnected": 1}, results(t, r))
+}
+
+// TestLauncherNamesOnlyItsOwn: whatever a launcher or its guest answers, the scrape succeeds and has no series of
+// devices that the VMI lacks.
+func TestLauncherNamesOnlyItsOwn(t *testing.T) {
+	one := &rpc.Traffic{Bytes: new(uint64(1))}
+	read := &rpc.DriveTraffic{Bytes: new(uint64(1))}
+	n := newNode()
+	n.add("hostile", map[string]string{"l": "\xff"}, answers(&rpc.StatisticsResponse{
+		Vcpus: []*rpc.VCPUStatistics{{Id: 1, TimeNs: new(uint64(1))}, {Id: 1, TimeNs: new(uint64(2))},
+			{Id: 1 << 30, TimeNs: new(uint64(3))}},
+		Interfaces: []*rpc.InterfaceStatistics{{Name: "default", Receive: one}, {Name: "default", Receive: one},
+			{Name: "of another", Receive: one}, {Name: "\xff", Transmit: one}},
+		Drives: []*rpc.DriveStatistics{{Name: "root", Read: read}, {Name: "root", Write: read},
+			{Name: "of another", Read: read}},
+		FileSystems: []*rpc.GuestFileSystem{{MountPoint: "/"}, {MountPoint: "/"}, {MountPoint: "\xff"}},
+	}))
+	r := register(n)
+	for name, want := range map[string]int{
+		"kubevirt_vmi_vcpu_seconds_total": 1, "kubevirt_vmi_network_receive_bytes_total": 1,
+		"kubevirt_vmi_storage_read_traffic_bytes_total": 1, "kubevirt_vmi_storage_write_traffic_bytes_total": 0,
+		"kubevirt_vmi_filesystem_used_bytes": 1,
+	} {
+		require.Equal(t, want, count(t, r, name), name)
+	}
+}
+
+// TestGuestThatMountsWithoutEnd makes no series without end.
+func TestGuestThatMountsWithoutEnd(t *testing.T) {
+	const files = "kubevirt_vmi_filesystem_used_bytes"
+	synctest.Test(t, func(t *testing.T) {
+		n, mounted, seen := newNode(), 0, map[string]bool{}
+		n.add("web", nil, func(context.Context) (*rpc.StatisticsResponse, error) {
+			s := &rpc.StatisticsResponse{FileSystems: []*rpc.GuestFileSystem{{MountPoint: "/"}}}
+			for range rpc.MaxFileSystems - 1 {
+				mounted++
+				s.FileSystems = append(s.FileSystems, &rpc.GuestFileSystem{MountPoint: fmt.Sprint("/mnt/", mounted)})
+			}
+			return s, nil
+		})
+		r := register(n)
+		for range 20 {
+			all, err := r.Gather()
+			require.NoError(t, err)
+			for _, f := range all {
+				if f.GetName() == files {
+					for _, m := range f.GetMetric() {
+						seen[m.String()] = true
+					}
+				}
+			}
+			time.Sleep(30 * time.Second)
+		}
+		require.Len(t, seen, 256)
+		require.Equal(t, 1, count(t, r, files), "what was known stays")
+	})
+}
+
+// TestScrapesAreShared: any pod may scrape, as often as it likes.
+func TestScrapesAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		var asked atomic.Int32
+		n.add("web", nil, func(context.Context) (*rpc.StatisticsResponse, error) {
+			asked.Add(1)
+			time.Sleep(100 * time.Millisecond)
+			return &rpc.StatisticsResponse{Affinities: new(uint32(1))}, nil
+		})
+		r := register(n)
+		for range 4 {
+			go func() { _, _ = r.Gather() }()
+		}
+		require.Equal(t, 1, count(t, r, affinity))
+		require.EqualValues(t, 1, asked.Load())
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 1, count(t, r, affinity))
+		require.EqualValues(t, 2, asked.Load())
+		require.Equal(t, 1, n.read, "Kubernetes' file is read once")
+		delete(n.launchers, "web")
+		time.Sleep(2 * time.Second)
+		require.Zero(t, count(t, r, affinity), "it has gone")
+	})
+}
+
+// TestVMIIsShownOnce: two series with the same labels would fail the whole scrape.
+func TestVMIIsShownOnce(t *testing.T) {
+	n := newNode()
+	n.add("web", nil, answers(&rpc.StatisticsResponse{Affinities: new(uint32(1))}))
+	options := n.options(nil)
+	options.Guests = func() []forward.Guest {
+		return []forward.Guest{
+			{VMI: vmi("web"), Pod: "pod-web", Launcher: n.launchers["web"]},
+			{VMI: vmi("web"), Pod: "pod-again", Launcher: n.launchers["web"]},
+		}
+	}
+	n.machines["pod-again"] = n.machines["pod-web"]
+	r := prometheus.NewRegistry()
+	options.Registry = r
+	statistics.New(options)
+	require.Equal(t, 1, count(t, r, affinity))
+}
+
+// TestTypesAreDocumented: the page has the types of KubeVirt's metrics, which a registry does not know.
+func TestTypesAreDocumented(t *testing.T) {
+	n := newNode()
+	n.add("web", nil, answers(everything()))
+	all, err := register(n).Gather()
+	require.NoError(t, err)
+	types := map[string]string{"virtflow_node_statistics_total": "counter"}
+	for _, f := range all {
+		types[f.GetName()] = strings.ToLower(f.GetType().String())
+	}
+	page, err := metrics.Page()
+	require.NoError(t, err)
+	documented := map[string]string{}
+	for _, m := range page {
+		if m.Package == "workers/node/statistics" {
+			documented[m.Name] = m.Type
+		}
+	}
+	require.Equal(t, types, documented)
+}
+
+// everything has a value for each metric.
+func everything() *rpc.StatisticsResponse {
+	traffic := &rpc.Traffic{Bytes: new(uint64(1)), Packets: new(uint64(2)), Errors: new(uint64(3)),
+		Dropped: new(uint64(4))}
+	drive := &rpc.DriveTraffic{Requests: new(uint64(1)), Bytes: new(uint64(2)), TimeNs: new(uint64(3e9))}
+	return &rpc.StatisticsResponse{
+		Cpu: &rpc.CPUStatistics{TimeNs: new(uint64(3e9)), UserNs: new(uint64(2e9)), SystemNs: new(uint64(1e9))},
+		Vcpus: []*rpc.VCPUStatistics{{State: rpc.VCPUState_VCPU_STATE_RUNNING, TimeNs: new(uint64(5e8)),
+			WaitNs: new(uint64(25e7)), DelayNs: new(uint64(125e6))}},
+		Memory: &rpc.MemoryStatistics{
+			Resident: new(uint64(1)), Available: new(uint64(2)), Unused: new(uint64(3)), Cached: new(uint64(4)),
+			Balloon: new(uint64(5)), Usable: new(uint64(6)), Domain: new(uint64(7)), SwapIn: new(uint64(8)),
+			SwapOut: new(uint64(9)), MajorFaults: new(uint64(10)), MinorFaults: new(uint64(11)),
+		},
+		Interfaces: []*rpc.InterfaceStatistics{{Name: "default", Receive: traffic, Transmit: traffic}},
+		Drives:     []*rpc.DriveStatistics{{Name: "root", Read: drive, Write: drive, Flush: drive}},
+		Affinities: new(uint32(8)), DirtyRate: new(uint64(12)),
+		FileSystems: []*rpc.GuestFileSystem{{DiskName: "vda1", MountPoint: "/", Type: "ext4", UsedBytes: 1,
+			TotalBytes: 2}},
+		Load: &rpc.GuestLoad{OneMinute: 0.5, FiveMinutes: 0.25, FifteenMinutes: 0.125},
+	}
+}

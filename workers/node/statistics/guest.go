@@ -1,0 +1,124 @@
+package statistics
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/launcher/rpc"
+	"github.com/virtflow/virtflow/workers/node/launchers"
+)
+
+const (
+	prefix = "kubevirt_vmi_"
+	// labelPrefix begins KubeVirt's names of labels of metrics that are labels of the VMI.
+	labelPrefix = "kubernetes_vmi_label_"
+	// mostFileSystems limits the file systems that a guest may have shown since its pod was first scraped: one that
+	// mounts others all the time would make new series without end.
+	mostFileSystems = 256
+)
+
+// vmiLabels are the labels of all metrics of guests.
+func vmiLabels() []string { return []string{"node", "namespace", "name"} }
+
+// known has what is kept of a guest between scrapes. One scrape at a time uses it.
+type known struct {
+	vmi                contract.Object
+	descriptions       []*prometheus.Desc // by id
+	drives, interfaces map[string]bool
+	fileSystems        map[fileSystem]bool // that have been shown
+}
+
+type fileSystem struct{ disk, mount, kind string }
+
+// newKnown returns what is known of the guest of a pod before its first scrape.
+func newKnown(node string, m launchers.Machine) *known {
+	labels := prometheus.Labels(metricLabels(m.Labels))
+	labels["node"], labels["namespace"], labels["name"] = node, m.VMI.Namespace, m.VMI.Name
+	// KubeVirt has this label on the VMI while it runs.
+	labels[labelPrefix+labelName(contract.LabelNodeName)] = node
+	k := &known{
+		vmi: m.VMI, drives: map[string]bool{}, interfaces: map[string]bool{}, fileSystems: map[fileSystem]bool{},
+	}
+	for _, metric := range metrics() {
+		k.descriptions = append(k.descriptions,
+			prometheus.NewDesc(prefix+metric.name, metric.help, metric.labels, labels))
+	}
+	for _, name := range m.Disks {
+		k.drives[name] = true
+	}
+	for _, name := range m.Interfaces {
+		k.interfaces[name] = true
+	}
+	return k
+}
+
+// metricLabels returns the labels of metrics for the labels of a VMI. Of keys with the same name, the first counts.
+func metricLabels(labels map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		name := labelPrefix + labelName(key)
+		if _, taken := out[name]; !taken {
+			out[name] = strings.ToValidUTF8(labels[key], "")
+		}
+	}
+	return out
+}
+
+// labelName returns a label's key as Prometheus permits it. Kubernetes permits no other characters in a key.
+func labelName(key string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, key)
+}
+
+// restrict drops of an answer what would be no series of this guest: devices that its VMI does not name, anything that
+// is there twice, and file systems past the limit.
+func (k *known) restrict(s *rpc.StatisticsResponse) {
+	vcpus := map[uint32]bool{}
+	s.Vcpus = slices.DeleteFunc(s.Vcpus, func(v *rpc.VCPUStatistics) bool {
+		return v.GetId() >= rpc.MaxVCPUs || isRepeated(vcpus, v.GetId())
+	})
+	drives, interfaces := map[string]bool{}, map[string]bool{}
+	s.Drives = slices.DeleteFunc(s.Drives, func(d *rpc.DriveStatistics) bool {
+		return !k.drives[d.GetName()] || isRepeated(drives, d.GetName())
+	})
+	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i *rpc.InterfaceStatistics) bool {
+		return !k.interfaces[i.GetName()] || isRepeated(interfaces, i.GetName())
+	})
+	files := map[fileSystem]bool{}
+	s.FileSystems = slices.DeleteFunc(s.FileSystems, func(f *rpc.GuestFileSystem) bool {
+		this := fileSystem{f.GetDiskName(), f.GetMountPoint(), f.GetType()}
+		if isRepeated(files, this) || !k.fileSystems[this] && len(k.fileSystems) >= mostFileSystems {
+			return true
+		}
+		k.fileSystems[this] = true
+		return false
+	})
+}
+
+func isRepeated[K comparable](seen map[K]bool, key K) bool {
+	repeated := seen[key]
+	seen[key] = true
+	return repeated
+}
+
+// emit returns the metrics of an answer.
+func (k *known) emit(s *rpc.StatisticsResponse, kinds []metric) []prometheus.Metric {
+	k.restrict(s)
+	values := measure(s)
+	out := make([]prometheus.Metric, 0, len(values))
+	for _, v := range values {
+		m, err := prometheus.NewConstMetric(k.descriptions[v.metric], kinds[v.metric].kind, v.value, v.labels...)
+		if err == nil {
+			out = append(out, m)
+		}
+	}
+	return out
+}
