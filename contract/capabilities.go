@@ -12,6 +12,9 @@ type HostCapabilities struct {
 	// VirtType is kvm, or qemu where guests are emulated: the other fields are for that type.
 	VirtType     string   `json:"virtType"`
 	MachineTypes []string `json:"machineTypes,omitempty"`
+	// DeprecatedMachineTypes are those that QEMU will remove. They are for the node worker's metrics; no report has
+	// them.
+	DeprecatedMachineTypes []string `json:"deprecatedMachineTypes,omitempty"`
 	// CPUModels are those that a guest can have with all their features.
 	CPUModels   []string `json:"cpuModels,omitempty"`
 	CPUFeatures []string `json:"cpuFeatures,omitempty"`
@@ -36,7 +39,8 @@ const (
 
 // Bounded returns c with its lists and names cut to what a report may have.
 func (c HostCapabilities) Bounded() HostCapabilities {
-	for _, list := range []*[]string{&c.MachineTypes, &c.CPUModels, &c.CPUFeatures, &c.HostModelFeatures} {
+	for _, list := range []*[]string{&c.MachineTypes, &c.DeprecatedMachineTypes, &c.CPUModels, &c.CPUFeatures,
+		&c.HostModelFeatures} {
 		var kept []string
 		for _, name := range (*list)[:min(MostCapabilities, len(*list))] {
 			if name != "" && len(name) <= LongestCapability {

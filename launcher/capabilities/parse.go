@@ -28,7 +28,7 @@ func From(host, guest, baseline, virtType string) (contract.HostCapabilities, er
 	if err := full.Unmarshal(baseline); err != nil {
 		return out, fmt.Errorf("reading the host's CPU: %w", err)
 	}
-	out.MachineTypes = machineTypes(&caps, virtType)
+	out.MachineTypes, out.DeprecatedMachineTypes = machineTypes(&caps, virtType)
 	for _, f := range full.Features {
 		if f.Policy == "require" || f.Policy == "" {
 			out.CPUFeatures = append(out.CPUFeatures, f.Name)
@@ -52,7 +52,8 @@ func From(host, guest, baseline, virtType string) (contract.HostCapabilities, er
 	if cpu := caps.Host.CPU; virtType == "kvm" && cpu != nil && cpu.Counter != nil && cpu.Counter.Name == "tsc" {
 		out.TSCFrequency, out.TSCScalable = uint64(cpu.Counter.Frequency), cpu.Counter.Scaling == "yes"
 	}
-	for _, list := range []*[]string{&out.MachineTypes, &out.CPUModels, &out.CPUFeatures, &out.HostModelFeatures} {
+	for _, list := range []*[]string{&out.MachineTypes, &out.DeprecatedMachineTypes, &out.CPUModels, &out.CPUFeatures,
+		&out.HostModelFeatures} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
@@ -60,8 +61,7 @@ func From(host, guest, baseline, virtType string) (contract.HostCapabilities, er
 }
 
 // machineTypes returns the machine types of the architecture, with their aliases.
-func machineTypes(caps *libvirtxml.Caps, virtType string) []string {
-	var out []string
+func machineTypes(caps *libvirtxml.Caps, virtType string) (all, deprecated []string) {
 	for _, g := range caps.Guests {
 		if g.OSType != "hvm" || g.Arch.Name != architecture {
 			continue
@@ -73,13 +73,16 @@ func machineTypes(caps *libvirtxml.Caps, virtType string) []string {
 			}
 		}
 		for _, m := range machines {
-			out = append(out, m.Name)
+			all = append(all, m.Name)
 			if m.Canonical != "" {
-				out = append(out, m.Canonical)
+				all = append(all, m.Canonical)
+			}
+			if m.Deprecated == "yes" {
+				deprecated = append(deprecated, m.Name)
 			}
 		}
 	}
-	return out
+	return all, deprecated
 }
 
 func hostModel(mode libvirtxml.DomainCapsCPUMode) (model string, features []string) {

@@ -12,7 +12,7 @@ import (
 const host = `<capabilities><host><cpu><arch>x86_64</arch><model>EPYC</model><counter name='tsc' frequency='2400000000' scaling='yes'/></cpu></host>
 <guest><os_type>hvm</os_type><arch name='i686'><machine>isapc</machine></arch></guest>
 <guest><os_type>hvm</os_type><arch name='x86_64'><machine canonical='pc-q35-7.2'>q35</machine>
-<machine>pc-q35-7.2</machine><machine>pc-q35-7.1</machine>
+<machine>pc-q35-7.2</machine><machine deprecated='yes'>pc-q35-7.1</machine>
 <domain type='qemu'/><domain type='kvm'/></arch></guest></capabilities>`
 
 const guest = `<domainCapabilities><cpu><mode name='host-passthrough' supported='yes'/><mode name='host-model' supported='yes'><model fallback='forbid'>EPYC-Rome</model>
@@ -26,7 +26,8 @@ func TestFrom(t *testing.T) {
 	with, err := capabilities.From(host, guest, baseline, "kvm")
 	require.NoError(t, err)
 	require.Equal(t, contract.HostCapabilities{
-		VirtType: "kvm", MachineTypes: []string{"pc-q35-7.1", "pc-q35-7.2", "q35"}, CPUModels: []string{"Nehalem"},
+		VirtType: "kvm", MachineTypes: []string{"pc-q35-7.1", "pc-q35-7.2", "q35"},
+		DeprecatedMachineTypes: []string{"pc-q35-7.1"}, CPUModels: []string{"Nehalem"},
 		CPUFeatures: []string{"aes", "sse4.1"},
 		HostModel:   "EPYC-Rome", HostModelFeatures: []string{"x2apic"}, TSCFrequency: 2400000000, TSCScalable: true,
 	}, with)

@@ -21,6 +21,7 @@ import (
 	"github.com/virtflow/virtflow/workers/node/access"
 	"github.com/virtflow/virtflow/workers/node/forward"
 	"github.com/virtflow/virtflow/workers/node/migrate"
+	"github.com/virtflow/virtflow/workers/node/report"
 	"github.com/virtflow/virtflow/workers/node/statistics"
 )
 
@@ -56,6 +57,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		},
 		"workers/node/access":  func(r *prometheus.Registry) { access.New(access.Options{Registry: r}) },
 		"workers/node/forward": func(r *prometheus.Registry) { forward.New(forward.Options{Registry: r}, nil) },
+		"workers/node/report":  func(r *prometheus.Registry) { r.MustRegister(report.NewDeprecated("n", nil)) },
 		"workers/node/statistics": func(r *prometheus.Registry) {
 			statistics.New(statistics.Options{Registry: r})
 		},

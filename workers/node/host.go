@@ -58,6 +58,8 @@ func (o *Options) findHost(ctx context.Context, p *process.Process) *host {
 			"failed to read the capabilities; the node gets no labels of machine types and CPUs")
 	}
 	if found != nil {
+		p.Registry.MustRegister(report.NewDeprecated(o.NodeName, found.DeprecatedMachineTypes))
+		found.DeprecatedMachineTypes = nil
 		if found.CPUManager, err = report.CPUManager(o.KubeletDir); err != nil {
 			p.Log.Error().Err(err).
 				Msg("failed to read the kubelet's CPU manager; dedicated CPUs are unavailable on this node")
