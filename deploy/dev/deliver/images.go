@@ -131,9 +131,10 @@ func (d Delivery) importInto(ctx context.Context, n layout.Node, images []Image)
 	}
 	// The examples call the guest's image by a tag that means the newest one.
 	for _, image := range images {
-		if _, err := d.ctr(ctx, n, "images", "tag", "--force", image.Reference(),
+		// By digest: an image that was imported with another tag is not imported again.
+		if _, err := d.ctr(ctx, n, "images", "tag", "--force", image.Pinned(),
 			registry+image.Name+":"+newest); err != nil {
-			return fmt.Errorf("tag %s on %s: %w", image.Reference(), n.Name, err)
+			return fmt.Errorf("tag %s on %s: %w", image.Pinned(), n.Name, err)
 		}
 	}
 	return nil
