@@ -12,6 +12,7 @@ import (
 const (
 	sourceDomain = "domain"
 	sourceAgent  = "guest-agent"
+	sourceMultus = "multus-status"
 )
 
 // maxGuestOnly limits the interfaces that only the guest reports; KubeVirt's figure.
@@ -40,17 +41,23 @@ func interfaces(s *contract.VMIStatus) any {
 	}
 	var out []map[string]any
 	for _, n := range podNetworkFirst(s.Interfaces) {
-		e := map[string]any{"name": n.Name, "infoSource": sourceDomain}
+		e := map[string]any{"name": n.Name}
+		sources := []string{sourceDomain}
 		ips := podAddresses(n, s.IPs)
 		at := slices.IndexFunc(guest, func(g contract.GuestInterface) bool {
 			return g.MAC != "" && strings.EqualFold(g.MAC, n.MAC)
 		})
 		if at >= 0 {
-			e["infoSource"] = sourceDomain + ", " + sourceAgent
+			sources = append(sources, sourceAgent)
 			setText(e, "interfaceName", guest[at].Name)
 			ips = addresses(ips, guest[at].IPs)
 			guest = slices.Delete(guest, at, at+1)
 		}
+		if !onPodNetwork(n) {
+			// A pod has no sandbox before Multus has given it all its networks.
+			sources = append(sources, sourceMultus)
+		}
+		e["infoSource"] = strings.Join(sources, ", ")
 		withAddresses(e, ips)
 		setText(e, "mac", n.MAC)
 		setText(e, "podInterfaceName", n.PodInterfaceName)

@@ -30,7 +30,7 @@ func TestInterfacesJoinDomainAndGuest(t *testing.T) {
 		InfoSource: "domain", IP: "10.1.0.5", IPs: []string{"10.1.0.5"},
 	}
 	second := kubevirt.VirtualMachineInstanceNetworkInterface{Name: "lan", MAC: "02:00:00:00:00:0b",
-		InfoSource: "domain"}
+		InfoSource: "domain, multus-status"}
 	s := &contract.VMIStatus{Interfaces: domain, IPs: []string{"10.1.0.5"}, AgentConnected: true}
 	require.Equal(t, []kubevirt.VirtualMachineInstanceNetworkInterface{first, second}, written(t, s).Interfaces,
 		"an agent that says nothing adds nothing")
@@ -41,8 +41,8 @@ func TestInterfacesJoinDomainAndGuest(t *testing.T) {
 		{MAC: "02:42:00:00:00:01", Name: "docker0", IPs: []string{"172.17.0.1"}},
 	}}
 	first.InterfaceName, first.InfoSource = "eth0", "domain, guest-agent"
-	second.InterfaceName, second.InfoSource, second.IP, second.IPs = "eth1", "domain, guest-agent", "192.168.1.7",
-		[]string{"192.168.1.7", "fe80::1"}
+	second.InterfaceName, second.InfoSource = "eth1", "domain, guest-agent, multus-status"
+	second.IP, second.IPs = "192.168.1.7", []string{"192.168.1.7", "fe80::1"}
 	docker := kubevirt.VirtualMachineInstanceNetworkInterface{InterfaceName: "docker0", MAC: "02:42:00:00:00:01",
 		InfoSource: "guest-agent", IP: "172.17.0.1", IPs: []string{"172.17.0.1"}}
 	require.Equal(t, []kubevirt.VirtualMachineInstanceNetworkInterface{first, second, docker}, written(t, s).Interfaces)
