@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/url"
@@ -32,8 +33,10 @@ type cluster struct {
 	namespace string
 	// image has a shell and ncat.
 	image string
-	// spec is the KubeVirt object's before the run, as JSON.
-	spec string
+	// launcher is the launcher's image with the programs that the tests run in it.
+	launcher string
+	// spec is the KubeVirt object's before the run, as JSON, and launcherBefore the launcher's image.
+	spec, launcherBefore string
 }
 
 // kubectl runs kubectl and returns its output.
@@ -79,11 +82,50 @@ func (c *cluster) prepare(ctx context.Context) error {
 	if err := c.configure(ctx); err != nil {
 		return err
 	}
+	if err := c.setLauncher(ctx, c.launcher); err != nil {
+		return err
+	}
 	for _, until := range []string{"rollout status deployment/virt-operator",
 		"rollout status daemonset/virt-handler",
 		"wait kubevirt --all --for=condition=Available"} {
 		args := append(strings.Fields(until), "-n", c.namespace, "--timeout="+settleTime.String())
 		if _, err := kubectl(ctx, "", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launcherFlag begins the argument with the launcher's image.
+const launcherFlag = "--launcher-image="
+
+// setLauncher has the processes that know the image of new launchers take another one, and keeps what it was before the
+// first call.
+func (c *cluster) setLauncher(ctx context.Context, image string) error {
+	for _, name := range []string{"deployment/virtflow-crdwatch", "deployment/virtflow-control-worker"} {
+		const path = "/spec/template/spec/containers/0/args"
+		out, err := kubectl(ctx, "", "-n", c.namespace, "get", name, "-o",
+			"jsonpath={.spec.template.spec.containers[0].args}")
+		if err != nil {
+			return err
+		}
+		var args []string
+		if err := json.Unmarshal([]byte(out), &args); err != nil {
+			return fmt.Errorf("read the arguments of %s: %w", name, err)
+		}
+		i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, launcherFlag) })
+		if i < 0 {
+			return fmt.Errorf("%s has no argument %s", name, launcherFlag)
+		}
+		if c.launcherBefore == "" {
+			c.launcherBefore = strings.TrimPrefix(args[i], launcherFlag)
+		}
+		patch := fmt.Sprintf(`[{"op":"replace","path":"%s/%d","value":%q}]`, path, i, launcherFlag+image)
+		if _, err := kubectl(ctx, "", "-n", c.namespace, "patch", name, "--type=json", "--patch="+patch); err != nil {
+			return err
+		}
+		if _, err := kubectl(ctx, "", "-n", c.namespace, "rollout", "status", name,
+			"--timeout="+settleTime.String()); err != nil {
 			return err
 		}
 	}
@@ -146,6 +188,11 @@ func missing(kinds []kind, have string) []kind {
 
 // tidy undoes what prepare has done.
 func (c *cluster) tidy(ctx context.Context) error {
+	if c.launcherBefore != "" {
+		if err := c.setLauncher(ctx, c.launcherBefore); err != nil {
+			return err
+		}
+	}
 	if c.spec != "" {
 		if err := c.patch(ctx, "json", `[{"op":"replace","path":"/spec","value":`+c.spec+`}]`); err != nil {
 			return err

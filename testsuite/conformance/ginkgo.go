@@ -30,8 +30,8 @@ type run struct {
 	processes int
 	// attempts is how often a spec may run until it passes.
 	attempts int
-	lasts     time.Duration
-	out       io.Writer
+	lasts    time.Duration
+	out      io.Writer
 }
 
 // dryRun returns a report on all specs, none of which runs. It needs no cluster.

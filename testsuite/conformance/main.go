@@ -119,7 +119,8 @@ func (o options) execute(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := &cluster{namespace: o.namespace, image: o.prefix + "/vm-killer:" + o.tag}
+	c := &cluster{namespace: o.namespace, image: o.prefix + "/vm-killer:" + o.tag,
+		launcher: o.prefix + "/launcher-with-shell:" + o.tag}
 	got, err := o.onCluster(ctx, c, chosen)
 	if err == nil {
 		err = o.conclude(all, chosen, got.specs(commit))

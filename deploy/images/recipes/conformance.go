@@ -17,7 +17,7 @@ import (
 	"github.com/virtflow/virtflow/launcher/iso"
 )
 
-//go:embed conformance.go tools.go
+//go:embed conformance.go conformancelauncher.go tools.go
 var conformanceSources embed.FS
 
 // Conformance lists the images that KubeVirt's functional tests use, under the names that those know. All have the same
@@ -42,6 +42,7 @@ func Conformance() []Recipe {
 		recipe("alpine-ext-kernel-boot-demo", kernelBoot, disk),
 		recipe("vm-killer", shellTree, shell),
 		recipe("test-helpers", shellTree, shell),
+		{Name: "launcher-with-shell", build: launcherWithShell},
 	}
 }
 

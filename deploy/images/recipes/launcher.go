@@ -32,6 +32,14 @@ const capabilitiesDir = "usr/share/virtflow/capabilities"
 // launcher is the image of the pod in which a VM runs: a layer with libvirt and QEMU, which changes with Debian's
 // packages only, and a small one with the launcher itself.
 func launcher(ctx context.Context, b *Builder) (Image, error) {
+	return b.launcherImage(ctx, "launcher", "", func(*tree.Tree) error { return nil })
+}
+
+// launcherImage builds the launcher's image. The function adds what else is in the layer with the launcher, and its key
+// changes with that.
+func (b *Builder) launcherImage(
+	ctx context.Context, name, addedKey string, add func(*tree.Tree) error,
+) (Image, error) {
 	base, key, err := b.launcherBase(ctx)
 	if err != nil {
 		return Image{}, err
@@ -41,7 +49,7 @@ func launcher(ctx context.Context, b *Builder) (Image, error) {
 	}
 	dir, err := os.MkdirTemp("", "virtflow-launcher-")
 	if err != nil {
-		return Image{}, fmt.Errorf("build image launcher: %w", err)
+		return Image{}, fmt.Errorf("build image %s: %w", name, err)
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "launcher")
@@ -53,19 +61,19 @@ func launcher(ctx context.Context, b *Builder) (Image, error) {
 	}
 	digest, err := archive.FileDigest(binary)
 	if err != nil {
-		return Image{}, fmt.Errorf("build image launcher: %w", err)
+		return Image{}, fmt.Errorf("build image %s: %w", name, err)
 	}
-	tag := cache.Key("launcher 1", key, digest)
-	if image, found := b.cached("launcher", tag); found {
+	tag := cache.Key("launcher 1", key, digest, addedKey)
+	if image, found := b.cached(name, tag); found {
 		return image, nil
 	}
 	top := tree.New()
-	if err := top.File("usr/bin/launcher", binary); err != nil {
-		return Image{}, fmt.Errorf("build image launcher: %w", err)
+	if err := errors.Join(top.File("usr/bin/launcher", binary), add(top)); err != nil {
+		return Image{}, fmt.Errorf("build image %s: %w", name, err)
 	}
 	layer, err := temporaryLayer(top)
 	if err != nil {
-		return Image{}, fmt.Errorf("build image launcher: %w", err)
+		return Image{}, fmt.Errorf("build image %s: %w", name, err)
 	}
 	defer os.Remove(layer)
 	user := fmt.Sprintf("%d:%d", daemon.User, daemon.User)
@@ -75,7 +83,7 @@ func launcher(ctx context.Context, b *Builder) (Image, error) {
 	if contents.Packages, err = readPackages(base); err != nil {
 		return Image{}, err
 	}
-	return b.finish("launcher", tag, config, contents, filepath.Join(base, "layer.tar"), layer)
+	return b.finish(name, tag, config, contents, filepath.Join(base, "layer.tar"), layer)
 }
 
 // checkLibraries makes a missing library an error of the build instead of a pod that does not start.

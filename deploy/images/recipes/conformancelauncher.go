@@ -1,0 +1,48 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/virtflow/virtflow/deploy/images/cache"
+	"github.com/virtflow/virtflow/deploy/images/closure"
+	"github.com/virtflow/virtflow/deploy/images/daemon"
+	"github.com/virtflow/virtflow/deploy/images/debian"
+	"github.com/virtflow/virtflow/deploy/images/tree"
+)
+
+// launcherShellPackages returns the packages of the programs that KubeVirt's functional tests run in a launcher's pod.
+func launcherShellPackages() []string { return []string{"bash", "busybox-static", "libvirt-clients"} }
+
+// launcherWithShell is the launcher's image with what KubeVirt's launchers have besides, and its functional tests run:
+// virsh, a shell, and programs such as stat. The launcher is the same.
+func launcherWithShell(ctx context.Context, b *Builder) (Image, error) {
+	packages, err := b.LauncherDebian.Resolve(ctx, launcherShellPackages()...)
+	if err != nil {
+		return Image{}, err
+	}
+	source, err := conformanceSources.ReadFile("conformancelauncher.go")
+	if err != nil {
+		return Image{}, fmt.Errorf("read the recipe: %w", err)
+	}
+	packagesKey := debian.List(packages)
+	shell := b.Cache.Path("launcher-shell-" + cache.Key("launcher-shell 1", packagesKey))
+	if err := cache.Folder(shell, func(dir string) error {
+		if err := b.LauncherDebian.Fetch(ctx, packages); err != nil {
+			return err
+		}
+		return b.LauncherDebian.Extract(ctx, packages, dir)
+	}); err != nil {
+		return Image{}, err
+	}
+	key := cache.Key("launcher-with-shell 1", packagesKey, string(source))
+	return b.launcherImage(ctx, "launcher-with-shell", key, func(top *tree.Tree) error {
+		root := closure.Root(shell)
+		if err := root.Add(top, "/usr/bin/bash", "/usr/bin/virsh"); err != nil {
+			return err
+		}
+		// KubeVirt's libvirt is another daemon, with another socket.
+		top.Symlink("run/libvirt/virtqemud-sock", daemon.Private+"/run/libvirt/libvirt-sock")
+		return addApplets(ctx, top, root, "usr/bin")
+	})
+}
