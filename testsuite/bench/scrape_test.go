@@ -80,7 +80,7 @@ func scrapedGuests(
 		b.Cleanup(l.Close)
 		vmi := contract.Object{Namespace: "default", Name: fmt.Sprint("vm", i), UID: fmt.Sprint("u", i)}
 		guests = append(guests, forward.Guest{VMI: vmi, Pod: pod, Launcher: l})
-		machines[pod] = launchers.Machine{VMI: vmi, Disks: []string{"root", "cloudinit"},
+		machines[pod] = launchers.Machine{VMI: vmi, VCPUs: 2, Disks: []string{"root", "cloudinit"},
 			Interfaces: []string{"default"}, Labels: map[string]string{"app": "web", "kubevirt.io/vm": vmi.Name}}
 	}
 	return guests, machines

@@ -25,6 +25,8 @@ type Machine struct {
 	Labels map[string]string
 	// Disks and Interfaces are the names in the spec.
 	Disks, Interfaces []string
+	// VCPUs is how many virtual CPUs the guest may have, with those that can be plugged in.
+	VCPUs uint32
 }
 
 // Machine reads the VMI of a pod from the file that the kubelet has written for the launcher. It is as it was when the
@@ -58,6 +60,7 @@ func parseMachine(uid string, content []byte) (Machine, error) {
 		} `json:"metadata"`
 		Spec struct {
 			Domain struct {
+				cpuSpec
 				Devices struct {
 					Disks      []named `json:"disks"`
 					Interfaces []named `json:"interfaces"`
@@ -71,6 +74,7 @@ func parseMachine(uid string, content []byte) (Machine, error) {
 	m := Machine{
 		VMI:    contract.Object{Namespace: vmi.Metadata.Namespace, Name: vmi.Metadata.Name, UID: vmi.Metadata.UID},
 		Labels: contract.MetricLabels(vmi.Metadata.Labels),
+		VCPUs:  vmi.Spec.Domain.mostVCPUs(),
 	}
 	for _, disk := range vmi.Spec.Domain.Devices.Disks {
 		m.Disks = append(m.Disks, disk.Name)

@@ -50,12 +50,12 @@ func vmi(name string) contract.Object {
 	return contract.Object{Namespace: "shop", Name: name, UID: "uid-" + name}
 }
 
-// add adds a guest with the disk root, the interface default and these labels.
+// add adds a guest with two virtual CPUs, the disk root, the interface default and these labels.
 func (n *node) add(
 	name string, labels map[string]string, answer func(context.Context) (*rpc.StatisticsResponse, error),
 ) {
 	n.launchers[name] = launcher{answer: answer}
-	n.machines["pod-"+name] = launchers.Machine{VMI: vmi(name), Labels: labels,
+	n.machines["pod-"+name] = launchers.Machine{VMI: vmi(name), Labels: labels, VCPUs: 2,
 		Disks: []string{"root"}, Interfaces: []string{"default"}}
 }
 
@@ -175,14 +175,14 @@ func TestScrapeCountsWhyGuestsAreMissing(t *testing.T) {
 }
 
 // TestLauncherNamesOnlyItsOwn: whatever a launcher or its guest answers, the scrape succeeds and has no series of
-// devices that the VMI lacks.
+// devices and virtual CPUs that the VMI lacks.
 func TestLauncherNamesOnlyItsOwn(t *testing.T) {
 	one := &rpc.Traffic{Bytes: new(uint64(1))}
 	read := &rpc.DriveTraffic{Bytes: new(uint64(1))}
 	n := newNode()
 	n.add("hostile", map[string]string{"l": "\xff"}, answers(&rpc.StatisticsResponse{
 		Vcpus: []*rpc.VCPUStatistics{{Id: 1, TimeNs: new(uint64(1))}, {Id: 1, TimeNs: new(uint64(2))},
-			{Id: 1 << 30, TimeNs: new(uint64(3))}},
+			{Id: 2, TimeNs: new(uint64(3))}, {Id: 1 << 30, TimeNs: new(uint64(4))}},
 		Interfaces: []*rpc.InterfaceStatistics{{Name: "default", Receive: one}, {Name: "default", Receive: one},
 			{Name: "of another", Receive: one}, {Name: "\xff", Transmit: one}},
 		Drives: []*rpc.DriveStatistics{{Name: "root", Read: read}, {Name: "root", Write: read},

@@ -27,6 +27,7 @@ func vmiLabels() []string { return []string{"node", "namespace", "name"} }
 // known has what is kept of a guest between scrapes. One scrape at a time uses it.
 type known struct {
 	vmi                contract.Object
+	vcpus              uint32             // that the VMI may have
 	descriptions       []*prometheus.Desc // by id
 	drives, interfaces map[string]bool
 	fileSystems        map[fileSystem]bool // that have been shown
@@ -41,7 +42,8 @@ func newKnown(node string, m launchers.Machine) *known {
 	// KubeVirt has this label on the VMI while it runs.
 	labels[labelPrefix+labelName(contract.LabelNodeName)] = node
 	k := &known{
-		vmi: m.VMI, drives: map[string]bool{}, interfaces: map[string]bool{}, fileSystems: map[fileSystem]bool{},
+		vmi: m.VMI, vcpus: m.VCPUs,
+		drives: map[string]bool{}, interfaces: map[string]bool{}, fileSystems: map[fileSystem]bool{},
 	}
 	for _, metric := range metrics() {
 		k.descriptions = append(k.descriptions,
@@ -78,12 +80,12 @@ func labelName(key string) string {
 	}, key)
 }
 
-// restrict drops of an answer what would be no series of this guest: devices that its VMI does not name, anything that
+// restrict drops of an answer what would be no series of this guest: devices and virtual CPUs that its VMI does not have, anything that
 // is there twice, and file systems past the limit.
 func (k *known) restrict(s *rpc.StatisticsResponse) {
 	vcpus := map[uint32]bool{}
 	s.Vcpus = slices.DeleteFunc(s.Vcpus, func(v *rpc.VCPUStatistics) bool {
-		return v.GetId() >= rpc.MaxVCPUs || isRepeated(vcpus, v.GetId())
+		return v.GetId() >= k.vcpus || isRepeated(vcpus, v.GetId())
 	})
 	drives, interfaces := map[string]bool{}, map[string]bool{}
 	s.Drives = slices.DeleteFunc(s.Drives, func(d *rpc.DriveStatistics) bool {
