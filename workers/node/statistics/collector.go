@@ -22,6 +22,10 @@ const (
 	answerTimeout = 4 * time.Second
 	// sharedFor is how long the answers are used for further scrapes: any pod may scrape.
 	sharedFor = time.Second
+	// shortTimeout is how long a launcher may take for a guest that has timed out in the last shortFor: a guest that
+	// hangs for hours would otherwise have each scrape take answerTimeout.
+	shortTimeout = 250 * time.Millisecond
+	shortFor     = 5 * time.Minute
 )
 
 // Options configures a Collector.
@@ -50,6 +54,7 @@ type Collector struct {
 	// turn has an element while a scrape is in progress, which may use the following.
 	turn  chan struct{}
 	known map[string]*known
+	slow  map[string]time.Time // until when the launchers of these pods get shortTimeout
 	last  []prometheus.Metric
 	until time.Time // when last is too old
 }
@@ -62,7 +67,7 @@ func New(o Options) *Collector {
 	if o.SharedFor == 0 {
 		o.SharedFor = sharedFor
 	}
-	c := &Collector{Options: o, kinds: metrics(), known: map[string]*known{}, turn: make(chan struct{}, 1),
+	c := &Collector{Options: o, kinds: metrics(), known: map[string]*known{}, slow: map[string]time.Time{}, turn: make(chan struct{}, 1),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_node_statistics_total",
 			Help: "Guests whose statistics a scrape was to have, by result.",
@@ -80,7 +85,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It takes no longer than the launchers may take for two scrapes.
+// Collect implements prometheus.Collector. It takes no longer than the launchers may take for two scrapes: the one in
+// progress, which may be just too old to be shared when it ends, and its own. Those that wait at the same time share it.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.turn <- struct{}{}
 	if !time.Now().Before(c.until) {
@@ -117,8 +123,11 @@ func (c *Collector) scrape() []prometheus.Metric {
 	slices.SortFunc(guests, func(a, b forward.Guest) int { return cmp.Compare(a.Pod, b.Pod) })
 	var out []prometheus.Metric
 	type name struct{ namespace, name string }
-	shown, current := map[name]bool{}, map[string]*known{}
+	shown, current, slow := map[name]bool{}, map[string]*known{}, map[string]time.Time{}
 	for _, a := range c.ask(guests) {
+		if until, isSlow := c.nextSlow(a); isSlow {
+			slow[a.guest.Pod] = until
+		}
 		k, err := c.knownOf(a.guest)
 		if k != nil {
 			current[a.guest.Pod] = k
@@ -135,20 +144,40 @@ func (c *Collector) scrape() []prometheus.Metric {
 				Str("pod_uid", a.guest.Pod).Msg("failed to read statistics of guest")
 		}
 	}
-	c.known = current
+	c.known, c.slow = current, slow
 	return out
+}
+
+// nextSlow returns until when the launcher of an answer gets the short timeout; false: it gets the full one. The full
+// one is tried again from time to time, for a guest that answers again, but not at once.
+func (c *Collector) nextSlow(a answer) (until time.Time, isSlow bool) {
+	if result(a.err) != resultTimeout {
+		return time.Time{}, false
+	}
+	now := time.Now()
+	if until = c.slow[a.guest.Pod]; now.Before(until) {
+		return until, true
+	}
+	return now.Add(shortFor), true
 }
 
 // ask asks the launchers of guests at the same time.
 func (c *Collector) ask(guests []forward.Guest) []answer {
-	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
+	full, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
+	short, cancelShort := context.WithTimeout(full, min(shortTimeout, c.Timeout))
+	defer cancelShort()
+	now := time.Now()
 	answers := make([]answer, len(guests))
 	var all sync.WaitGroup
 	for i, g := range guests {
 		if answers[i].guest = g; g.Launcher == nil {
 			answers[i].err = errDisconnected
 			continue
+		}
+		ctx := full
+		if now.Before(c.slow[g.Pod]) {
+			ctx = short
 		}
 		all.Go(func() { answers[i].statistics, answers[i].err = g.Launcher.Statistics(ctx) })
 	}
@@ -180,6 +209,12 @@ func isExpected(err error) bool {
 		errors.Is(err, errDisconnected)
 }
 
+// Results of which more depends than a label.
+const (
+	resultTimeout = "timeout"
+	resultFailed  = "failed"
+)
+
 // result returns the metric's label for the outcome of asking a launcher.
 func result(err error) string {
 	switch {
@@ -192,7 +227,7 @@ func result(err error) string {
 	case errors.Is(err, errDisconnected):
 		return "disconnected"
 	case errors.Is(err, context.DeadlineExceeded):
-		return "timeout"
+		return resultTimeout
 	}
-	return "failed"
+	return resultFailed
 }

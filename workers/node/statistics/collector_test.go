@@ -137,22 +137,47 @@ func TestMetricsHaveLabelsOfVMI(t *testing.T) {
 	}, "\n")), affinity, "kubevirt_vmi_storage_iops_read_total"))
 }
 
-// TestHungLauncherDelaysNoOther: its guest is missing from a scrape that ends in time, and a counter shows it.
-func TestHungLauncherDelaysNoOther(t *testing.T) {
+// TestScrapeEndsWithoutHungLaunchers: their guests are missing from it, a counter shows them, and the next scrapes wait
+// for them only briefly, until they answer again.
+func TestScrapeEndsWithoutHungLaunchers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode()
+		n, takes := newNode(), time.Hour
 		for i := range 10 {
 			n.add(fmt.Sprint("hung", i), nil, func(ctx context.Context) (*rpc.StatisticsResponse, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-time.After(takes):
+					return &rpc.StatisticsResponse{Affinities: new(uint32(1))}, nil
+				}
 			})
 		}
 		n.add("well", nil, answers(&rpc.StatisticsResponse{Affinities: new(uint32(1))}))
 		r := register(n)
-		begun := time.Now()
-		require.Equal(t, 1, count(t, r, affinity))
-		require.Less(t, time.Since(begun), 5*time.Second, "KubeVirt's scrapes may take 10 s")
-		require.Equal(t, map[string]int{"timeout": 10, "read": 1}, results(t, r))
+		for _, c := range []struct {
+			name        string
+			after       time.Duration
+			takes       time.Duration
+			found       int
+			scrapeTakes time.Duration
+		}{
+			{name: "hung", takes: time.Hour, found: 1, scrapeTakes: 4 * time.Second},
+			{name: "still hung", after: time.Minute, takes: time.Hour, found: 1, scrapeTakes: 250 * time.Millisecond},
+			{name: "for long", after: 5 * time.Minute, takes: time.Hour, found: 1, scrapeTakes: 4 * time.Second},
+			{name: "slow", after: time.Minute, takes: time.Second, found: 1, scrapeTakes: 250 * time.Millisecond},
+			{name: "slow for long", after: 5 * time.Minute, takes: time.Second, found: 11, scrapeTakes: time.Second},
+			{name: "well", after: time.Minute, takes: time.Second, found: 11, scrapeTakes: time.Second},
+			{name: "hung again", after: time.Minute, takes: time.Hour, found: 1, scrapeTakes: 4 * time.Second},
+			{name: "answers", after: time.Minute, takes: 0, found: 11, scrapeTakes: 0},
+			{name: "slow again", after: time.Minute, takes: time.Second, found: 11, scrapeTakes: time.Second},
+		} {
+			time.Sleep(c.after)
+			takes = c.takes
+			begun := time.Now()
+			require.Equal(t, c.found, count(t, r, affinity), c.name)
+			require.Equal(t, c.scrapeTakes, time.Since(begun), c.name)
+		}
+		require.Equal(t, map[string]int{"timeout": 50, "read": 49}, results(t, r))
 	})
 }
 
