@@ -49,6 +49,7 @@ type Options struct {
 type Collector struct {
 	Options
 	results *prometheus.CounterVec
+	dropped prometheus.Counter // file systems
 	kinds   []metric
 
 	// turn has an element while a scrape is in progress, which may use the following.
@@ -71,9 +72,14 @@ func New(o Options) *Collector {
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_node_statistics_total",
 			Help: "Guests whose statistics a scrape was to have, by result.",
-		}, []string{"result"})}
+		}, []string{"result"}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "virtflow_node_guest_file_systems_dropped_total",
+			Help: "File systems that scrapes left out, as a guest has shown too many others in the last hour.",
+		}),
+	}
 	if o.Registry != nil {
-		o.Registry.MustRegister(c, c.results)
+		o.Registry.MustRegister(c, c.results, c.dropped)
 	}
 	return c
 }
@@ -138,7 +144,9 @@ func (c *Collector) scrape() []prometheus.Metric {
 		c.results.WithLabelValues(result(a.err)).Inc()
 		// A VMI has one running guest. A launcher that claims to have it as well must not spoil the whole scrape.
 		if this := (name{a.guest.VMI.Namespace, a.guest.VMI.Name}); a.err == nil && !isRepeated(shown, this) {
-			out = append(out, k.emit(a.statistics, c.kinds)...)
+			metrics, dropped := k.emit(a.statistics, c.kinds)
+			out = append(out, metrics...)
+			c.dropped.Add(float64(dropped))
 		} else if a.err != nil && !isExpected(a.err) {
 			c.Log.Debug().Err(a.err).Str("namespace", this.namespace).Str("name", this.name).
 				Str("pod_uid", a.guest.Pod).Msg("failed to read statistics of guest")

@@ -224,7 +224,8 @@ func TestLauncherNamesOnlyItsOwn(t *testing.T) {
 	}
 }
 
-// TestGuestThatMountsWithoutEnd makes no series without end.
+// TestGuestThatMountsWithoutEnd makes no series without end. File systems that it has unmounted for an hour make room
+// for others.
 func TestGuestThatMountsWithoutEnd(t *testing.T) {
 	const files = "kubevirt_vmi_filesystem_used_bytes"
 	synctest.Test(t, func(t *testing.T) {
@@ -252,6 +253,13 @@ func TestGuestThatMountsWithoutEnd(t *testing.T) {
 		}
 		require.Len(t, seen, 256)
 		require.Equal(t, 1, count(t, r, files), "what was known stays")
+		const dropped = "virtflow_node_guest_file_systems_dropped_total"
+		// Each of 21 scrapes has the first file system and 63 others, of which 255 were shown.
+		require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(fmt.Sprintf("# HELP %[1]s File systems that "+
+			"scrapes left out, as a guest has shown too many others in the last hour.\n# TYPE %[1]s counter\n%[1]s %d\n",
+			dropped, 21*63-255)), dropped))
+		time.Sleep(time.Hour)
+		require.Equal(t, rpc.MaxFileSystems, count(t, r, files), "what it has not shown for an hour is forgotten")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,9 +17,11 @@ const (
 	prefix = "kubevirt_vmi_"
 	// labelPrefix begins KubeVirt's names of labels of metrics that are labels of the VMI.
 	labelPrefix = "kubernetes_vmi_label_"
-	// mostFileSystems limits the file systems that a guest may have shown since its pod was first scraped: one that
-	// mounts others all the time would make new series without end.
+	// mostFileSystems limits the file systems that a guest may have shown within fileSystemKept: one that mounts others
+	// all the time would make new series without end.
 	mostFileSystems = 256
+	// fileSystemKept is how long a file system counts after the guest has last shown it.
+	fileSystemKept = time.Hour
 )
 
 // vmiLabels are the labels of all metrics of guests.
@@ -30,7 +33,7 @@ type known struct {
 	vcpus              uint32             // that the VMI may have
 	descriptions       []*prometheus.Desc // by id
 	drives, interfaces map[string]bool
-	fileSystems        map[fileSystem]bool // that have been shown
+	fileSystems        map[fileSystem]time.Time // when each was last shown
 }
 
 type fileSystem struct{ disk, mount, kind string }
@@ -43,7 +46,7 @@ func newKnown(node string, m launchers.Machine) *known {
 	labels[labelPrefix+labelName(contract.LabelNodeName)] = node
 	k := &known{
 		vmi: m.VMI, vcpus: m.VCPUs,
-		drives: map[string]bool{}, interfaces: map[string]bool{}, fileSystems: map[fileSystem]bool{},
+		drives: map[string]bool{}, interfaces: map[string]bool{}, fileSystems: map[fileSystem]time.Time{},
 	}
 	for _, metric := range metrics() {
 		k.descriptions = append(k.descriptions,
@@ -81,8 +84,8 @@ func labelName(key string) string {
 }
 
 // restrict drops of an answer what would be no series of this guest: devices and virtual CPUs that its VMI does not have, anything that
-// is there twice, and file systems past the limit.
-func (k *known) restrict(s *rpc.StatisticsResponse) {
+// is there twice, and file systems past the limit. It returns how many file systems are past it.
+func (k *known) restrict(s *rpc.StatisticsResponse, now time.Time) (dropped int) {
 	vcpus := map[uint32]bool{}
 	s.Vcpus = slices.DeleteFunc(s.Vcpus, func(v *rpc.VCPUStatistics) bool {
 		return v.GetId() >= k.vcpus || isRepeated(vcpus, v.GetId())
@@ -94,15 +97,21 @@ func (k *known) restrict(s *rpc.StatisticsResponse) {
 	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i *rpc.InterfaceStatistics) bool {
 		return !k.interfaces[i.GetName()] || isRepeated(interfaces, i.GetName())
 	})
+	maps.DeleteFunc(k.fileSystems, func(_ fileSystem, shown time.Time) bool { return now.Sub(shown) >= fileSystemKept })
 	files := map[fileSystem]bool{}
 	s.FileSystems = slices.DeleteFunc(s.FileSystems, func(f *rpc.GuestFileSystem) bool {
 		this := fileSystem{f.GetDiskName(), f.GetMountPoint(), f.GetType()}
-		if isRepeated(files, this) || !k.fileSystems[this] && len(k.fileSystems) >= mostFileSystems {
+		if isRepeated(files, this) {
 			return true
 		}
-		k.fileSystems[this] = true
+		if _, isKnown := k.fileSystems[this]; !isKnown && len(k.fileSystems) >= mostFileSystems {
+			dropped++
+			return true
+		}
+		k.fileSystems[this] = now
 		return false
 	})
+	return dropped
 }
 
 func isRepeated[K comparable](seen map[K]bool, key K) bool {
@@ -111,16 +120,16 @@ func isRepeated[K comparable](seen map[K]bool, key K) bool {
 	return repeated
 }
 
-// emit returns the metrics of an answer.
-func (k *known) emit(s *rpc.StatisticsResponse, kinds []metric) []prometheus.Metric {
-	k.restrict(s)
+// emit returns the metrics of an answer, and how many file systems they lack.
+func (k *known) emit(s *rpc.StatisticsResponse, kinds []metric) (out []prometheus.Metric, dropped int) {
+	dropped = k.restrict(s, time.Now())
 	values := measure(s)
-	out := make([]prometheus.Metric, 0, len(values))
+	out = make([]prometheus.Metric, 0, len(values))
 	for _, v := range values {
 		m, err := prometheus.NewConstMetric(k.descriptions[v.metric], kinds[v.metric].kind, v.value, v.labels...)
 		if err == nil {
 			out = append(out, m)
 		}
 	}
-	return out
+	return out, dropped
 }
