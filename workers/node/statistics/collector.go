@@ -70,8 +70,8 @@ func New(o Options) *Collector {
 	}
 	c := &Collector{Options: o, kinds: metrics(), known: map[string]*known{}, slow: map[string]time.Time{}, turn: make(chan struct{}, 1),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "virtflow_node_statistics_total",
-			Help: "Guests whose statistics a scrape was to have, by result.",
+			Name: "virtflow_node_guest_scrapes_total",
+			Help: "Guests that scrapes asked for statistics, by result.",
 		}, []string{"result"}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "virtflow_node_guest_file_systems_dropped_total",

@@ -106,7 +106,7 @@ func results(t *testing.T, r *prometheus.Registry) map[string]int {
 	require.NoError(t, err)
 	out := map[string]int{}
 	for _, f := range all {
-		if f.GetName() == "virtflow_node_statistics_total" {
+		if f.GetName() == "virtflow_node_guest_scrapes_total" {
 			for _, m := range f.GetMetric() {
 				out[m.GetLabel()[0].GetValue()] = int(m.GetCounter().GetValue())
 			}
@@ -313,7 +313,7 @@ func TestTypesAreDocumented(t *testing.T) {
 	n.add("web", nil, answers(everything()))
 	all, err := register(n).Gather()
 	require.NoError(t, err)
-	types := map[string]string{"virtflow_node_statistics_total": "counter"}
+	types := map[string]string{"virtflow_node_guest_scrapes_total": "counter"}
 	for _, f := range all {
 		types[f.GetName()] = strings.ToLower(f.GetType().String())
 	}
