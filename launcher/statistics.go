@@ -106,8 +106,8 @@ func nameDevices(s *rpc.StatisticsResponse, d *libvirtxml.Domain) {
 
 const (
 	// measurePause is the shortest time between two measurements of the dirty rate: QEMU takes samples of the guest's
-	// memory for each.
-	measurePause = 5 * time.Second
+	// memory for each. It is shorter than the usual half a minute between scrapes, so that each has a result.
+	measurePause = 25 * time.Second
 	// measuredAge is the age up to which a measurement counts.
 	measuredAge = 5 * time.Minute
 )
@@ -118,17 +118,19 @@ type dirtyRate struct {
 
 	mu    sync.Mutex
 	begun time.Time // when the last one began; zero: there was none
+	found time.Time // when QEMU last had a result
 	last  *uint64
 }
 
-// settle returns the rate that counts now. found is what QEMU has: nil while it measures.
+// settle returns the rate that counts now. found is what QEMU has: nil while it measures. QEMU keeps a result until the
+// next measurement begins, so both times limit the age of a result.
 func (r *dirtyRate) settle(found *uint64, now time.Time) *uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if found != nil {
-		r.last = found
+		r.last, r.found = found, now
 	}
-	if r.begun.IsZero() || now.Sub(r.begun) >= measuredAge {
+	if r.begun.IsZero() || now.Sub(r.begun) >= measuredAge || now.Sub(r.found) >= measuredAge {
 		return nil
 	}
 	return r.last

@@ -163,6 +163,37 @@ func TestDirtyRateIsOfEarlierCall(t *testing.T) {
 	})
 }
 
+func TestDirtyRateHasLimitedAge(t *testing.T) {
+	for name, c := range map[string]struct{ isBegun, isFound bool }{
+		"measurements have no result":  {isBegun: true},
+		"no more measurements":         {isFound: true},
+		"neither is there":             {},
+		"measurements have the result": {isBegun: true, isFound: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, rate := &dirtyRate{}, new(uint64(1<<20))
+				measure := func() {
+					r.measure(func() error { return nil }, func(err error) { t.Error(err) })
+					synctest.Wait()
+				}
+				measure()
+				require.EqualValues(t, 1<<20, *r.settle(rate, time.Now()))
+				for spent := time.Duration(0); spent < measuredAge; spent += 30 * time.Second {
+					time.Sleep(30 * time.Second)
+					if c.isBegun {
+						measure()
+					}
+					if c.isFound {
+						r.settle(rate, time.Now())
+					}
+				}
+				require.Equal(t, c.isBegun && c.isFound, r.settle(nil, time.Now()) != nil)
+			})
+		})
+	}
+}
+
 // TestStatisticsOfSilentAgent: statistics do not wait for the guest, and a paused or frozen guest is not asked.
 func TestStatisticsOfSilentAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
