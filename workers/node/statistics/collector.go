@@ -26,6 +26,8 @@ const (
 	// hangs for hours would otherwise have each scrape take answerTimeout.
 	shortTimeout = 250 * time.Millisecond
 	shortFor     = 5 * time.Minute
+	// logEvery is the shortest time between two lines of the log about one guest.
+	logEvery = time.Hour
 )
 
 // Options configures a Collector.
@@ -56,8 +58,10 @@ type Collector struct {
 	turn  chan struct{}
 	known map[string]*known
 	slow  map[string]time.Time // until when the launchers of these pods get shortTimeout
-	last  []prometheus.Metric
-	until time.Time // when last is too old
+	// logged is when a failure of each pod was last logged.
+	logged map[string]time.Time
+	last   []prometheus.Metric
+	until  time.Time // when last is too old
 }
 
 // New returns a Collector.
@@ -130,6 +134,7 @@ func (c *Collector) scrape() []prometheus.Metric {
 	var out []prometheus.Metric
 	type name struct{ namespace, name string }
 	shown, current, slow := map[name]bool{}, map[string]*known{}, map[string]time.Time{}
+	logged := map[string]time.Time{}
 	for _, a := range c.ask(guests) {
 		if until, isSlow := c.nextSlow(a); isSlow {
 			slow[a.guest.Pod] = until
@@ -142,18 +147,31 @@ func (c *Collector) scrape() []prometheus.Metric {
 			a.err = err
 		}
 		c.results.WithLabelValues(result(a.err)).Inc()
+		if at := c.logFailure(a); !at.IsZero() {
+			logged[a.guest.Pod] = at
+		}
 		// A VMI has one running guest. A launcher that claims to have it as well must not spoil the whole scrape.
 		if this := (name{a.guest.VMI.Namespace, a.guest.VMI.Name}); a.err == nil && !isRepeated(shown, this) {
 			metrics, dropped := k.emit(a.statistics, c.kinds)
 			out = append(out, metrics...)
 			c.dropped.Add(float64(dropped))
-		} else if a.err != nil && !isExpected(a.err) {
-			c.Log.Debug().Err(a.err).Str("namespace", this.namespace).Str("name", this.name).
-				Str("pod_uid", a.guest.Pod).Msg("failed to read statistics of guest")
 		}
 	}
-	c.known, c.slow = current, slow
+	c.known, c.slow, c.logged = current, slow, logged
 	return out
+}
+
+// logFailure logs why the statistics of a guest could not be read, once in logEvery, since a launcher may fail and
+// succeed in turn. It returns when a failure of the pod was last logged.
+func (c *Collector) logFailure(a answer) time.Time {
+	last, now := c.logged[a.guest.Pod], time.Now()
+	if result(a.err) == resultFailed && now.Sub(last) >= logEvery {
+		last = now
+		c.Log.Warn().Err(a.err).Str("namespace", a.guest.VMI.Namespace).Str("name", a.guest.VMI.Name).
+			Str("uid", a.guest.VMI.UID).Str("node", c.Node).Str("pod_uid", a.guest.Pod).
+			Msg("failed to read statistics of guest")
+	}
+	return last
 }
 
 // nextSlow returns until when the launcher of an answer gets the short timeout; false: it gets the full one. The full
@@ -210,12 +228,6 @@ func (c *Collector) knownOf(g forward.Guest) (*known, error) {
 
 // errDisconnected is the error for a launcher to which there is no connection, for example because it has ended.
 var errDisconnected = errors.New("the launcher is not connected")
-
-// isExpected reports whether an error is no fault.
-func isExpected(err error) bool {
-	return errors.Is(err, launchers.ErrNoGuest) || errors.Is(err, launchers.ErrNoStatistics) ||
-		errors.Is(err, errDisconnected)
-}
 
 // Results of which more depends than a label.
 const (

@@ -1,6 +1,7 @@
 package statistics_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -197,6 +198,36 @@ func TestScrapeCountsWhyGuestsAreMissing(t *testing.T) {
 	r := register(n)
 	require.Zero(t, count(t, r, affinity))
 	require.Equal(t, map[string]int{"no_guest": 1, "unsupported": 1, "failed": 3, "disconnected": 1}, results(t, r))
+}
+
+// TestReasonOfFailureIsLogged once an hour, even if a launcher fails only now and then.
+func TestReasonOfFailureIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		var log bytes.Buffer
+		n := newNode()
+		n.add("web", nil, func(context.Context) (*rpc.StatisticsResponse, error) {
+			return &rpc.StatisticsResponse{}, err
+		})
+		options := n.options(prometheus.NewRegistry())
+		options.Log = zerolog.New(&log)
+		c := statistics.New(options)
+		for _, next := range []struct {
+			after  time.Duration
+			err    error
+			logged int
+		}{
+			{0, nil, 0}, {time.Minute, errors.New("it broke"), 1}, {time.Minute, errors.New("it broke"), 1},
+			{time.Minute, launchers.ErrNoGuest, 1}, {time.Minute, errors.New("it broke"), 1},
+			{time.Hour, nil, 1}, {time.Minute, errors.New("it broke"), 2}, {time.Hour, errors.New("it broke"), 3},
+		} {
+			time.Sleep(next.after)
+			err = next.err
+			testutil.CollectAndCount(c)
+			require.Equal(t, next.logged, strings.Count(log.String(), "\n"), log.String())
+		}
+		require.Contains(t, log.String(), `"level":"warn","error":"it broke","namespace":"shop","name":"web"`)
+	})
 }
 
 // TestLauncherNamesOnlyItsOwn: whatever a launcher or its guest answers, the scrape succeeds and has no series of
