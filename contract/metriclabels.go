@@ -11,11 +11,11 @@ const (
 	FileVMI   = "vmi.json"
 )
 
-// MostMetricLabels limits the labels of a VMI that its metrics have, mostMetricLabelBytes their keys and values
-// together: each of some hundred series has them all.
+// MostMetricLabels limits the labels of a VMI that its metrics have, MostMetricLabelBytes their keys and values
+// together: each of some hundred series of each guest has them all, in each scrape.
 const (
 	MostMetricLabels     = 32
-	mostMetricLabelBytes = 2 << 10
+	MostMetricLabelBytes = 512
 )
 
 // MetricLabels returns the labels of a VMI that its metrics have: without those about its node and its launcher, which
@@ -29,7 +29,7 @@ func MetricLabels(labels map[string]string) map[string]string {
 			continue
 		}
 		size += len(key) + len(labels[key])
-		if len(out) == MostMetricLabels || size > mostMetricLabelBytes {
+		if len(out) == MostMetricLabels || size > MostMetricLabelBytes {
 			break
 		}
 		out[key] = labels[key]

@@ -13,7 +13,7 @@ func TestMetricLabels(t *testing.T) {
 	for i := range 100 {
 		many[fmt.Sprintf("k%02d", i)] = "v"
 	}
-	long := strings.Repeat("v", mostMetricLabelBytes-2)
+	long := strings.Repeat("v", MostMetricLabelBytes-2)
 	for name, c := range map[string]struct{ labels, want map[string]string }{
 		"none":     {nil, nil},
 		"some":     {map[string]string{"app": "web", "a/b": ""}, map[string]string{"app": "web", "a/b": ""}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -29,13 +30,38 @@ const scraped = 100
 // BenchmarkScrape counts what a scrape of a node worker with 100 guests costs: calls of launchers, bytes of their
 // answers, series, and bytes of the text for Prometheus. The launchers answer over real sockets; the allocations are
 // those of the node worker and of all launchers.
+//
+// A typical guest has two labels and one file system. The largest has as many bytes of labels and as many file systems,
+// with names as long, as a node worker permits.
 func BenchmarkScrape(b *testing.B) {
-	answer := typicalStatistics()
+	b.Run("typical", func(b *testing.B) {
+		benchmarkScrape(b, typicalStatistics(), map[string]string{"app": "web", "kubevirt.io/vm": "vm"})
+	})
+	b.Run("largest", func(b *testing.B) {
+		labels := map[string]string{}
+		for i := range contract.MostMetricLabels {
+			key := fmt.Sprintf("l%02d", i)
+			labels[key] = strings.Repeat("v", contract.MostMetricLabelBytes/contract.MostMetricLabels-len(key))
+		}
+		answer := typicalStatistics()
+		answer.FileSystems = nil
+		for i := range rpc.MaxFileSystems {
+			answer.FileSystems = append(answer.FileSystems, &rpc.GuestFileSystem{DiskName: strings.Repeat("d", 256),
+				MountPoint: fmt.Sprintf("/%0255d", i), Type: strings.Repeat("t", 63), UsedBytes: 1 << 30,
+				TotalBytes: 1 << 33})
+		}
+		require.Equal(b, labels, contract.MetricLabels(labels))
+		benchmarkScrape(b, answer, labels)
+	})
+}
+
+func benchmarkScrape(b *testing.B, answer *rpc.StatisticsResponse, labels map[string]string) {
+	b.Helper()
 	var calls atomic.Int64
 	guests, machines := scrapedGuests(b, func(context.Context) (*rpc.StatisticsResponse, error) {
 		calls.Add(1)
 		return answer, nil
-	})
+	}, labels)
 	registry := prometheus.NewRegistry()
 	statistics.New(statistics.Options{
 		Log: zerolog.Nop(), Node: "node1", Registry: registry, SharedFor: -1,
@@ -64,7 +90,7 @@ func BenchmarkScrape(b *testing.B) {
 
 // scrapedGuests returns guests with connections to launchers, and what Kubernetes has given their pods.
 func scrapedGuests(
-	b *testing.B, count func(context.Context) (*rpc.StatisticsResponse, error),
+	b *testing.B, count func(context.Context) (*rpc.StatisticsResponse, error), labels map[string]string,
 ) ([]forward.Guest, map[string]launchers.Machine) {
 	b.Helper()
 	node := launchertest.NewNode(b)
@@ -81,7 +107,7 @@ func scrapedGuests(
 		vmi := contract.Object{Namespace: "default", Name: fmt.Sprint("vm", i), UID: fmt.Sprint("u", i)}
 		guests = append(guests, forward.Guest{VMI: vmi, Pod: pod, Launcher: l})
 		machines[pod] = launchers.Machine{VMI: vmi, VCPUs: 2, Disks: []string{"root", "cloudinit"},
-			Interfaces: []string{"default"}, Labels: map[string]string{"app": "web", "kubevirt.io/vm": vmi.Name}}
+			Interfaces: []string{"default"}, Labels: labels}
 	}
 	return guests, machines
 }
