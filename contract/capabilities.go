@@ -12,7 +12,7 @@ type HostCapabilities struct {
 	// VirtType is kvm, or qemu where guests are emulated: the other fields are for that type.
 	VirtType     string   `json:"virtType"`
 	MachineTypes []string `json:"machineTypes,omitempty"`
-	// DeprecatedMachineTypes are those that QEMU will remove. They are for the node worker's metrics; no report has
+	// DeprecatedMachineTypes are those that QEMU has deprecated. They are for the node worker's metrics; no report has
 	// them.
 	DeprecatedMachineTypes []string `json:"deprecatedMachineTypes,omitempty"`
 	// CPUModels are those that a guest can have with all their features.

@@ -35,7 +35,7 @@ const (
 	// user is KubeVirt's qemu user: user, group and fsGroup of every launcher.
 	user int64 = 107
 	// VMIFile is where the launcher finds the VMI.
-	VMIFile = "/etc/virtflow/vmi.json"
+	VMIFile = vmiDir + "/" + contract.FileVMI
 	compute = "compute"
 )
 

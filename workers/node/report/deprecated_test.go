@@ -10,7 +10,7 @@ import (
 
 func TestDeprecatedMachineTypesAreMetric(t *testing.T) {
 	require.NoError(t, testutil.CollectAndCompare(NewDeprecated("node1", []string{"pc-q35-4.0"}), strings.NewReader(`
-# HELP kubevirt_node_deprecated_machine_types Machine types of the node that QEMU will remove.
+# HELP kubevirt_node_deprecated_machine_types Machine types of the node that QEMU has deprecated.
 # TYPE kubevirt_node_deprecated_machine_types gauge
 kubevirt_node_deprecated_machine_types{machine_type="pc-q35-4.0",node="node1"} 1
 `)))
