@@ -18,7 +18,8 @@ func statistics(in *libvirt.DomainStats) *rpc.StatisticsResponse {
 		out.Memory = memory(b)
 	}
 	for i := range in.Vcpu {
-		if v := &in.Vcpu[i]; v.StateSet {
+		// The binding returns a CPU that is not plugged in as one that is offline.
+		if v := &in.Vcpu[i]; v.StateSet && (v.TimeSet || v.State != libvirt.VCPU_OFFLINE) {
 			out.Vcpus = append(out.Vcpus, &rpc.VCPUStatistics{
 				Id: uint32(i), State: vcpuState(v.State), TimeNs: value(v.TimeSet, v.Time),
 				WaitNs: value(v.WaitSet, v.Wait), DelayNs: value(v.DelaySet, v.Delay),

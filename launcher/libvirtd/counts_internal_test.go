@@ -29,14 +29,15 @@ func TestStatisticsOfLibvirt(t *testing.T) {
 					DelaySet: true, Delay: 9},
 				{}, // not plugged in
 				{StateSet: true, State: libvirt.VCPU_BLOCKED},
-				{StateSet: true, State: libvirt.VCPU_OFFLINE},
+				{StateSet: true, State: libvirt.VCPU_OFFLINE}, // likewise
+				{StateSet: true, State: libvirt.VCPU_OFFLINE, TimeSet: true, Time: 6},
 				{StateSet: true, State: 77},
 			}},
 			want: &rpc.StatisticsResponse{Vcpus: []*rpc.VCPUStatistics{
 				{State: rpc.VCPUState_VCPU_STATE_RUNNING, TimeNs: n(7), WaitNs: n(8), DelayNs: n(9)},
 				{Id: 2, State: rpc.VCPUState_VCPU_STATE_BLOCKED},
-				{Id: 3, State: rpc.VCPUState_VCPU_STATE_OFFLINE},
-				{Id: 4},
+				{Id: 4, State: rpc.VCPUState_VCPU_STATE_OFFLINE, TimeNs: n(6)},
+				{Id: 5},
 			}},
 		},
 		"memory": {
