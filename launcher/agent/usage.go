@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 const (
 	// usageInterval is the shortest time between two requests, silentInterval that after an agent did not answer.
 	usageInterval, silentInterval = 30 * time.Second, 2 * time.Minute
-	// loadInterval is the time until an agent that has refused guest-get-load is sent that again: libvirt logs each
-	// refusal. QEMU's agent supports it since version 10.0.
+	// loadInterval is the time until an agent that lacks guest-get-load is sent that again: libvirt logs each refusal.
+	// QEMU's agent supports it since version 10.0.
 	loadInterval = time.Hour
 	// usageAge is the age up to which an answer counts.
 	usageAge = 5 * time.Minute
@@ -25,13 +26,14 @@ type Usage struct {
 	channel Channel
 	now     func() time.Time
 
-	mu       sync.Mutex
-	asking   bool
-	due      time.Time // of the next request
-	loadDue  time.Time // of the next guest-get-load
-	files    []*rpc.GuestFileSystem
-	load     *rpc.GuestLoad
-	answered time.Time // zero: never
+	mu      sync.Mutex
+	asking  bool
+	due     time.Time // of the next request
+	loadDue time.Time // of the next guest-get-load
+	files   []*rpc.GuestFileSystem
+	load    *rpc.GuestLoad
+	// When the agent answered each; zero: never.
+	filesAt, loadAt time.Time
 }
 
 // NewUsage returns a Usage without any answer yet.
@@ -39,13 +41,17 @@ func NewUsage(c Channel) *Usage { return &Usage{channel: c, now: time.Now} }
 
 // Known returns the last answers, which must not be changed. What the agent has not answered lately, or does not
 // support, is nil.
-func (u *Usage) Known() ([]*rpc.GuestFileSystem, *rpc.GuestLoad) {
+func (u *Usage) Known() (files []*rpc.GuestFileSystem, load *rpc.GuestLoad) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.answered.IsZero() || u.now().Sub(u.answered) >= usageAge {
-		return nil, nil
+	now := u.now()
+	if now.Sub(u.filesAt) < usageAge {
+		files = u.files
 	}
-	return u.files, u.load
+	if now.Sub(u.loadAt) < usageAge {
+		load = u.load
+	}
+	return files, load
 }
 
 // Refresh asks the agent in the background, unless a request is in progress or was sent lately. Call it only while the
@@ -80,13 +86,23 @@ func (u *Usage) ask(withLoad bool) {
 	switch {
 	case errors.Is(err, guest.ErrSilent) || errors.Is(loadErr, guest.ErrSilent):
 		u.due = now.Add(silentInterval)
-	case errors.Is(loadErr, guest.ErrUnavailable):
-	case loadErr != nil:
+	case isMissing(loadErr):
 		u.loadDue = now.Add(loadInterval)
 	}
-	if err == nil || load != nil {
-		u.files, u.load, u.answered = found.GetFileSystems(), load, now
+	if err == nil {
+		u.files, u.filesAt = found.GetFileSystems(), now
 	}
+	if load != nil {
+		u.load, u.loadAt = load, now
+	}
+}
+
+// isMissing reports whether an agent lacks a command, or was started without it. libvirt's error has only the text of the
+// agent's: QEMU's agent says "The command … has not been found", or that it "has been disabled".
+// https://gitlab.com/qemu-project/qemu/-/blob/v10.0.0/qapi/qmp-dispatch.c
+func isMissing(err error) bool {
+	return err != nil &&
+		(strings.Contains(err.Error(), "has not been found") || strings.Contains(err.Error(), "has been disabled"))
 }
 
 // readLoad asks for the guest's load averages.

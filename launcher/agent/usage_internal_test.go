@@ -62,17 +62,21 @@ func TestUsageIsReadInTheBackground(t *testing.T) {
 }
 
 func TestUsageOfAgentsThatDoNotAnswerAll(t *testing.T) {
-	refused := errors.New("the command guest-get-load has not been found")
+	missing := errors.New("the guest's agent: The command guest-get-load has not been found")
+	disabled := errors.New("the guest's agent: Command guest-get-load has been disabled: not allowed")
+	failed := errors.New("the guest's agent: failed to open /proc/loadavg")
 	for name, c := range map[string]struct {
 		files, load error
 		// asked is how many commands are sent in three minutes, with a request in each half of a minute.
 		asked int
 		known bool
 	}{
-		"without the load":         {load: refused, asked: 7, known: true},
+		"without the load":         {load: missing, asked: 7, known: true},
+		"must not read the load":   {load: disabled, asked: 7, known: true},
+		"fails to read the load":   {load: failed, asked: 12, known: true},
 		"silent":                   {files: guest.ErrSilent, asked: 2},
 		"silent about the load":    {load: guest.ErrSilent, asked: 4, known: true},
-		"refuses the file systems": {files: refused, asked: 12, known: true},
+		"refuses the file systems": {files: failed, asked: 12, known: true},
 		"libvirt does not answer":  {files: guest.ErrUnavailable, load: guest.ErrUnavailable, asked: 12},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,6 +98,43 @@ func TestUsageOfAgentsThatDoNotAnswerAll(t *testing.T) {
 				files, load := u.Known()
 				require.Equal(t, c.known, files != nil || load != nil)
 				require.Equal(t, c.files == nil, files != nil)
+			})
+		})
+	}
+}
+
+// TestUsageKeepsWhatIsNotAnsweredAgain: a request that fails does not take the earlier answer away, nor does the other
+// answer keep it for longer.
+func TestUsageKeepsWhatIsNotAnsweredAgain(t *testing.T) {
+	failed := errors.New("the guest's agent: it is busy")
+	for name, c := range map[string]struct{ files, load error }{
+		"file systems": {files: failed},
+		"load":         {load: failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var fails bool
+				u := NewUsage(agentFunc(func(command string) (string, error) {
+					answer, err := oneFileSystem, c.files
+					if strings.Contains(command, "guest-get-load") {
+						answer, err = `{"return":{"load1m":1,"load5m":1,"load15m":1}}`, c.load
+					}
+					if !fails {
+						err = nil
+					}
+					return answer, err
+				}))
+				for spent := time.Duration(0); spent < usageAge; spent += usageInterval {
+					u.Refresh()
+					synctest.Wait()
+					files, load := u.Known()
+					require.True(t, files != nil && load != nil, "after %s", spent)
+					fails = true
+					time.Sleep(usageInterval)
+				}
+				files, load := u.Known()
+				require.Equal(t, c.files == nil, files != nil)
+				require.Equal(t, c.load == nil, load != nil)
 			})
 		})
 	}
