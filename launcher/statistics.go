@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"libvirt.org/go/libvirtxml"
@@ -21,10 +20,10 @@ import (
 
 // counting has the calls for statistics.
 type counting struct {
-	// flight has one call to libvirt for all callers: one that hangs, because QEMU does, is not followed by more.
-	flight singleflight.Group
-	usage  *agent.Usage
-	rate   dirtyRate
+	// call has one call to libvirt for all callers: one that hangs, because QEMU does, is not followed by more.
+	call  sharedCall[*rpc.StatisticsResponse]
+	usage *agent.Usage
+	rate  dirtyRate
 }
 
 // statistics implements the service's call.
@@ -34,18 +33,16 @@ func (l *Launcher) statistics(ctx context.Context) (*rpc.StatisticsResponse, err
 		l.incoming.get().isArriving() {
 		return nil, status.Error(codes.FailedPrecondition, "the launcher has no guest")
 	}
-	select {
-	case r := <-l.counting.flight.DoChan("", func() (any, error) { return l.readStatistics() }):
-		switch {
-		case errors.Is(r.Err, guest.ErrUnavailable):
-			return nil, status.Error(codes.Unavailable, r.Err.Error())
-		case r.Err != nil:
-			return nil, status.Error(codes.Internal, r.Err.Error())
-		}
-		return r.Val.(*rpc.StatisticsResponse), nil
-	case <-ctx.Done():
+	r, err := l.counting.call.do(ctx, l.readStatistics)
+	switch {
+	case err == nil:
+		return r, nil
+	case ctx.Err() != nil:
 		return nil, status.FromContextError(ctx.Err()).Err()
+	case errors.Is(err, guest.ErrUnavailable):
+		return nil, status.Error(codes.Unavailable, err.Error())
 	}
+	return nil, status.Error(codes.Internal, err.Error())
 }
 
 // readStatistics reads the statistics from libvirt and adds what the agent answered last. Then it has the agent asked
