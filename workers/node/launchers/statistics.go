@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -19,12 +21,18 @@ var (
 	ErrNoGuest = errors.New("no guest runs")
 	// ErrNoStatistics is the error of a launcher of an earlier version.
 	ErrNoStatistics = errors.New("the launcher is of an older version, which has no statistics")
+	// ErrDisconnected is the error for a launcher whose connection is closed or closes during the call, for example
+	// because it has ended.
+	ErrDisconnected = errors.New("the launcher is not connected")
 )
 
 // Statistics returns what the launcher counts of its guest, until ctx ends. Sizes are limited and texts are sanitised;
 // names and values are the launcher's, or the guest's.
 func (l *Launcher) Statistics(ctx context.Context) (*rpc.StatisticsResponse, error) {
 	s, err := l.rpc.Statistics(ctx, &rpc.StatisticsRequest{}, grpc.MaxCallRecvMsgSize(rpc.MaxStatisticsBytes))
+	if err != nil && l.isClosed() {
+		return nil, ErrDisconnected
+	}
 	switch status.Code(err) { //nolint:exhaustive // the rest are failures
 	case codes.OK:
 	case codes.Unimplemented:
@@ -41,6 +49,11 @@ func (l *Launcher) Statistics(ctx context.Context) (*rpc.StatisticsResponse, err
 	}
 	limitStatistics(s)
 	return s, nil
+}
+
+// isClosed reports whether either side has closed the connection. gRPC closes it before calls that were in progress fail.
+func (l *Launcher) isClosed() bool {
+	return errors.Is(l.conn.SetReadDeadline(time.Time{}), net.ErrClosed)
 }
 
 // limitStatistics sanitises what the guest's agent reports, and drops what cannot be true.

@@ -16,6 +16,36 @@ import (
 	"github.com/virtflow/virtflow/workers/node/launchertest"
 )
 
+// TestStatisticsOfClosedConnection: a launcher that ends has not failed, whichever side notices first.
+func TestStatisticsOfClosedConnection(t *testing.T) {
+	for name, end := range map[string]func(l *launchers.Launcher, stop func()){
+		"by the launcher":    func(_ *launchers.Launcher, stop func()) { stop() },
+		"by the node worker": func(l *launchers.Launcher, _ func()) { l.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, launcher := launchertest.NewNode(t), launchertest.NewLauncher()
+			called := make(chan struct{}, 2)
+			launcher.Count = func(ctx context.Context) (*rpc.StatisticsResponse, error) {
+				called <- struct{}{}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			stop := launchertest.Serve(t, node.AddPod(t, pod), launcher)
+			l, err := node.Dialer().Connect(t.Context(), pod)
+			require.NoError(t, err)
+			t.Cleanup(l.Close)
+			go func() {
+				<-called
+				end(l, stop)
+			}()
+			_, err = l.Statistics(t.Context())
+			require.ErrorIs(t, err, launchers.ErrDisconnected)
+			_, err = l.Statistics(t.Context())
+			require.ErrorIs(t, err, launchers.ErrDisconnected, "it stays closed")
+		})
+	}
+}
+
 // connected returns a connection to a launcher whose statistics a test gives; nil: it is of an older version.
 func connected(
 	t *testing.T, count func(context.Context) (*rpc.StatisticsResponse, error),

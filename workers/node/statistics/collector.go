@@ -198,7 +198,7 @@ func (c *Collector) ask(guests []forward.Guest) []answer {
 	var all sync.WaitGroup
 	for i, g := range guests {
 		if answers[i].guest = g; g.Launcher == nil {
-			answers[i].err = errDisconnected
+			answers[i].err = launchers.ErrDisconnected
 			continue
 		}
 		ctx := full
@@ -226,9 +226,6 @@ func (c *Collector) knownOf(g forward.Guest) (*known, error) {
 	return newKnown(c.Node, m), nil
 }
 
-// errDisconnected is the error for a launcher to which there is no connection, for example because it has ended.
-var errDisconnected = errors.New("the launcher is not connected")
-
 // Results of which more depends than a label.
 const (
 	resultTimeout = "timeout"
@@ -244,7 +241,7 @@ func result(err error) string {
 		return "no_guest"
 	case errors.Is(err, launchers.ErrNoStatistics):
 		return "unsupported"
-	case errors.Is(err, errDisconnected):
+	case errors.Is(err, launchers.ErrDisconnected):
 		return "disconnected"
 	case errors.Is(err, context.DeadlineExceeded):
 		return resultTimeout

@@ -195,9 +195,10 @@ func TestScrapeCountsWhyGuestsAreMissing(t *testing.T) {
 	n.add("other", nil, answers(&rpc.StatisticsResponse{Affinities: new(uint32(1))}))
 	n.machines["pod-other"] = launchers.Machine{VMI: vmi("another")}
 	n.launchers["ended"] = nil
+	n.add("ending", nil, fails(launchers.ErrDisconnected))
 	r := register(n)
 	require.Zero(t, count(t, r, affinity))
-	require.Equal(t, map[string]int{"no_guest": 1, "unsupported": 1, "failed": 3, "disconnected": 1}, results(t, r))
+	require.Equal(t, map[string]int{"no_guest": 1, "unsupported": 1, "failed": 3, "disconnected": 2}, results(t, r))
 }
 
 // TestReasonOfFailureIsLogged once an hour, even if a launcher fails only now and then.
