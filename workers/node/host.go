@@ -39,7 +39,13 @@ type host struct {
 	found *contract.HostCapabilities
 }
 
+// newHost returns a host whose report has what was found, without what is only for metrics.
 func newHost(base contract.NodeReport, found *contract.HostCapabilities, problem error) *host {
+	if found != nil {
+		reported := *found
+		reported.DeprecatedMachineTypes = nil
+		found = &reported
+	}
 	h := &host{now: base, found: found, changed: make(chan struct{}, 1)}
 	h.setKVM(problem)
 	return h
@@ -59,7 +65,6 @@ func (o *Options) findHost(ctx context.Context, p *process.Process) *host {
 	}
 	if found != nil {
 		p.Registry.MustRegister(report.NewDeprecated(o.NodeName, found.DeprecatedMachineTypes))
-		found.DeprecatedMachineTypes = nil
 		if found.CPUManager, err = report.CPUManager(o.KubeletDir); err != nil {
 			p.Log.Error().Err(err).
 				Msg("failed to read the kubelet's CPU manager; dedicated CPUs are unavailable on this node")

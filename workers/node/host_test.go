@@ -10,6 +10,19 @@ import (
 	"github.com/virtflow/virtflow/contract"
 )
 
+// TestReportLacksDeprecatedMachineTypes: they are for metrics, and no workflow knows them.
+func TestReportLacksDeprecatedMachineTypes(t *testing.T) {
+	found := &contract.HostCapabilities{VirtType: "kvm", MachineTypes: []string{"q35"},
+		DeprecatedMachineTypes: []string{"q35"}}
+	for name, problem := range map[string]error{"with KVM": nil, "without KVM": errors.New("no such file")} {
+		t.Run(name, func(t *testing.T) {
+			reported := newHost(contract.NodeReport{}, found, problem).report().Capabilities
+			require.Equal(t, []string{"q35"}, reported.MachineTypes)
+			require.Empty(t, reported.DeprecatedMachineTypes)
+		})
+	}
+}
+
 // TestReportFollowsKVM: after a change of KVM the report has no CPUs that were found in the other mode.
 func TestReportFollowsKVM(t *testing.T) {
 	found := contract.HostCapabilities{VirtType: "qemu", MachineTypes: []string{"q35"}, CPUModels: []string{"Nehalem"},
