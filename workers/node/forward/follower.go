@@ -27,7 +27,8 @@ type follower struct {
 	record    records.Record // Delivered is the outbox's
 	log       zerolog.Logger
 	out       *outbox
-	following bool     // guarded by the Forwarder's lock
+	order     int      // of recording; guarded by the Forwarder's lock
+	following bool     // likewise
 	launcher  Launcher // the connection that is watched, or nil; likewise
 }
 

@@ -51,6 +51,8 @@ type Forwarder struct {
 
 	mu   sync.Mutex
 	pods map[string]*follower
+	// order is that of the pod recorded last.
+	order int
 	// recording has one call for each UID of a pod.
 	recording singleflight.Group
 	// ctx is the context of Run; nil before. Followers wait for it.
@@ -97,6 +99,8 @@ type Guest struct {
 	Pod string
 	// Launcher is the connection that is watched, which may end at any time; nil: there is none now.
 	Launcher Launcher
+	// Order is higher for pods that were recorded later; 0 for those that were known at the start.
+	Order int
 }
 
 // Guests returns the pods that it has.
@@ -105,7 +109,7 @@ func (f *Forwarder) Guests() []Guest {
 	defer f.mu.Unlock()
 	all := make([]Guest, 0, len(f.pods))
 	for pod, p := range f.pods {
-		all = append(all, Guest{VMI: p.record.VMI, Pod: pod, Launcher: p.launcher})
+		all = append(all, Guest{VMI: p.record.VMI, Pod: pod, Launcher: p.launcher, Order: p.order})
 	}
 	return all
 }
@@ -181,6 +185,8 @@ func (f *Forwarder) followerOf(r records.Record) (*follower, error) {
 		}
 		p = newFollower(f, r)
 		f.mu.Lock()
+		f.order++
+		p.order = f.order
 		f.pods[r.Pod.UID] = p
 		f.mu.Unlock()
 		return p, nil

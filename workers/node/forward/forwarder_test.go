@@ -154,6 +154,7 @@ func TestGuestsHaveConnectionsThatAreWatched(t *testing.T) {
 	require.Len(t, guests, 1)
 	require.Equal(t, theVMI, guests[0].VMI)
 	require.Equal(t, pod, guests[0].Pod)
+	require.Equal(t, 1, guests[0].Order, "it was recorded while the forwarder ran")
 	counted, err := guests[0].Launcher.Statistics(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 7, counted.GetAffinities())

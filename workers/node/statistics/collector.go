@@ -130,7 +130,10 @@ type answer struct {
 // scrape asks all launchers, and returns the metrics of those that answer in time.
 func (c *Collector) scrape() []prometheus.Metric {
 	guests := c.Guests()
-	slices.SortFunc(guests, func(a, b forward.Guest) int { return cmp.Compare(a.Pod, b.Pod) })
+	// Of two pods with guests of one name, the one recorded last has the current guest.
+	slices.SortFunc(guests, func(a, b forward.Guest) int {
+		return cmp.Or(cmp.Compare(b.Order, a.Order), cmp.Compare(a.Pod, b.Pod))
+	})
 	var out []prometheus.Metric
 	type name struct{ namespace, name string }
 	shown, current, slow := map[name]bool{}, map[string]*known{}, map[string]time.Time{}

@@ -321,22 +321,30 @@ func TestScrapesAreShared(t *testing.T) {
 	})
 }
 
-// TestVMIIsShownOnce: two series with the same labels would fail the whole scrape.
+// TestVMIIsShownOnce: two series with the same labels would fail the whole scrape. The pod recorded last has the guest.
 func TestVMIIsShownOnce(t *testing.T) {
 	n := newNode()
 	n.add("web", nil, answers(&rpc.StatisticsResponse{Affinities: new(uint32(1))}))
+	again := launcher{answer: answers(&rpc.StatisticsResponse{Affinities: new(uint32(2))})}
 	options := n.options(nil)
 	options.Guests = func() []forward.Guest {
 		return []forward.Guest{
-			{VMI: vmi("web"), Pod: "pod-web", Launcher: n.launchers["web"]},
-			{VMI: vmi("web"), Pod: "pod-again", Launcher: n.launchers["web"]},
+			{VMI: vmi("web"), Pod: "pod-a", Launcher: n.launchers["web"]},
+			{VMI: vmi("web"), Pod: "pod-c", Launcher: n.launchers["web"], Order: 1},
+			{VMI: vmi("web"), Pod: "pod-b", Launcher: again, Order: 2},
 		}
 	}
-	n.machines["pod-again"] = n.machines["pod-web"]
+	for _, pod := range []string{"pod-a", "pod-b", "pod-c"} {
+		n.machines[pod] = n.machines["pod-web"]
+	}
 	r := prometheus.NewRegistry()
 	options.Registry = r
 	statistics.New(options)
-	require.Equal(t, 1, count(t, r, affinity))
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(
+		"# HELP "+affinity+" Pairs of a virtual CPU and a CPU of the node on which it may run.\n"+
+			"# TYPE "+affinity+" gauge\n"+affinity+
+			`{kubernetes_vmi_label_kubevirt_io_nodeName="node1",name="web",namespace="shop",node="node1"} 2`+"\n"),
+		affinity))
 }
 
 // TestTypesAreDocumented: the page has the types of KubeVirt's metrics, which a registry does not know.
