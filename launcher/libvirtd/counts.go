@@ -54,14 +54,15 @@ func statistics(in *libvirt.DomainStats) *rpc.StatisticsResponse {
 	return out
 }
 
-// memory translates libvirt's statistics of the balloon, which are in KiB.
+// memory translates libvirt's statistics of the balloon, which are in KiB. The memory of the domain is what libvirt has
+// as its current memory, as in KubeVirt: with a balloon, that of the balloon.
 func memory(b *libvirt.DomainStatsBalloon) *rpc.MemoryStatistics {
 	bytes := func(isSet bool, kib uint64) *uint64 { return value(isSet, kib*kibibyte) }
 	return &rpc.MemoryStatistics{
 		Resident: bytes(b.RssSet, b.Rss), Available: bytes(b.AvailableSet, b.Available),
 		Unused: bytes(b.UnusedSet, b.Unused), Cached: bytes(b.DiskCachesSet, b.DiskCaches),
 		Balloon: bytes(b.CurrentSet, b.Current), Usable: bytes(b.UsableSet, b.Usable),
-		Domain: bytes(b.MaximumSet, b.Maximum),
+		Domain: bytes(b.CurrentSet, b.Current),
 		SwapIn: bytes(b.SwapInSet, b.SwapIn), SwapOut: bytes(b.SwapOutSet, b.SwapOut),
 		MajorFaults: value(b.MajorFaultSet, b.MajorFault), MinorFaults: value(b.MinorFaultSet, b.MinorFault),
 	}

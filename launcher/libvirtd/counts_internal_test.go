@@ -49,7 +49,7 @@ func TestStatisticsOfLibvirt(t *testing.T) {
 			}},
 			want: &rpc.StatisticsResponse{Memory: &rpc.MemoryStatistics{
 				Resident: n(1 << 10), Available: n(2 << 10), Unused: n(3 << 10), Cached: n(4 << 10),
-				Balloon: n(5 << 10), Usable: n(6 << 10), Domain: n(7 << 10), SwapIn: n(8 << 10), SwapOut: n(9 << 10),
+				Balloon: n(5 << 10), Usable: n(6 << 10), Domain: n(5 << 10), SwapIn: n(8 << 10), SwapOut: n(9 << 10),
 				MajorFaults: n(10), MinorFaults: n(11),
 			}},
 		},
