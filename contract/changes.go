@@ -10,7 +10,8 @@ package contract
 //   - a VM removes the conditions of its last instance, reads nothing after a refused start, shows a failing start as
 //     stopped, writes its status while others' finalizers keep it, and follows its own generation once its instance
 //     ends;
-//   - a node takes evictions back with the end of its cordon.
+//   - a node takes evictions back with the end of its cordon, drains by the taint that the KubeVirt object names as
+//     soon as that changes, and does not offer the CPU models that the object names.
 const ChangeAfterFirst = "after-v0.1.0"
 
 // Changes returns the change IDs of what has changed in the entities' logic since the floor, oldest first. A run keeps

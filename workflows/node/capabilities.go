@@ -81,7 +81,11 @@ func (s *State) capabilities() map[string]string {
 	if s.Report == nil || s.Report.Capabilities == nil {
 		return nil
 	}
-	want := CapabilityLabels(*s.Report.Capabilities, s.Node.ObsoleteCPUModels)
+	obsolete := s.Node.ObsoleteCPUModels
+	if !s.HasChange(contract.ChangeAfterFirst) {
+		obsolete = nil
+	}
+	want := CapabilityLabels(*s.Report.Capabilities, obsolete)
 	if contract.CapabilityDigest(want) == s.Node.Capabilities {
 		return nil
 	}

@@ -26,6 +26,9 @@ type State struct {
 	Asked       int       `json:"asked,omitempty"`
 	AskAt       time.Time `json:"askAt,omitzero"`
 
+	// Unapplied has the newest settings that a run without contract.ChangeAfterFirst has left out, for the next run.
+	Unapplied *contract.NodeObservation `json:"unapplied,omitempty"`
+
 	Drains
 }
 
@@ -50,10 +53,24 @@ func (s *State) observe(o contract.NodeObservation) {
 	}
 	next := *s.Node
 	next.WorkerReady, next.WorkerVersion = ready, version
-	if areSettingsNewer(old, o) {
+	switch {
+	case !areSettingsNewer(old, o):
+	case s.HasChange(contract.ChangeAfterFirst):
 		next.Drain, next.ObsoleteCPUModels, next.SettingsVersion = o.Drain, o.ObsoleteCPUModels, o.SettingsVersion
+	case s.Unapplied == nil || !entity.Newer(s.Unapplied.SettingsVersion, o.SettingsVersion):
+		s.Unapplied = &contract.NodeObservation{UID: o.UID, ResourceVersion: o.ResourceVersion, Drain: o.Drain,
+			ObsoleteCPUModels: o.ObsoleteCPUModels, SettingsVersion: o.SettingsVersion}
 	}
 	s.Node = &next
+}
+
+// observeUnapplied folds in the settings that the run before has left out.
+func (s *State) observeUnapplied() {
+	if o := s.Unapplied; o != nil && s.Node != nil {
+		s.Unapplied = nil
+		o.WorkerReady, o.WorkerVersion = s.Node.WorkerReady, s.Node.WorkerVersion
+		s.observe(*o)
+	}
 }
 
 // areSettingsNewer reports whether an observation of a node that is no newer itself has newer settings: the KubeVirt

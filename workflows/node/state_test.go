@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/testsuite/environment"
+	"github.com/virtflow/virtflow/workflows/entity"
 )
 
 func TestSchedulableNeedsNodeWorkerAndReport(t *testing.T) {
@@ -145,4 +147,31 @@ func TestRepairRefusesInventedQuestion(t *testing.T) {
 	require.NoError(t, validate(&was, &now))
 	now.Asking = true
 	require.Error(t, validate(&was, &now))
+}
+
+// TestLeavesSettingsToNextRun: a run of v0.1.0 keeps to its drain taint and its CPU models.
+func TestLeavesSettingsToNextRun(t *testing.T) {
+	c := contract.HostCapabilities{CPUModels: []string{"Penryn", "Nehalem"}}
+	s := State{Name: "node1", Logic: entity.LogicWithout(contract.ChangeAfterFirst),
+		Report: &contract.NodeReport{Capabilities: &c}}
+	see := func(s *State, settings string, drain bool, obsolete ...string) {
+		s.observe(contract.NodeObservation{UID: "u", ResourceVersion: "20", SettingsVersion: settings, Drain: drain,
+			ObsoleteCPUModels: obsolete, WorkerReady: true, WorkerVersion: "1",
+			Capabilities: contract.CapabilityDigest(CapabilityLabels(c, nil))})
+	}
+	see(&s, "21", false, "Penryn")
+	require.Nil(t, s.capabilities(), "also of its first observation")
+	see(&s, "22", true, "Nehalem")
+	require.False(t, s.Node.Drain)
+	see(&s, "21", false)
+	carried, err := json.Marshal(s)
+	require.NoError(t, err)
+	var next State
+	require.NoError(t, json.Unmarshal(carried, &next))
+	next.observeUnapplied()
+	require.True(t, next.Node.Drain)
+	require.True(t, next.Node.WorkerReady)
+	require.NotContains(t, next.capabilities(), "cpu-model.node.kubevirt.io/Nehalem")
+	require.Contains(t, next.capabilities(), "cpu-model.node.kubevirt.io/Penryn")
+	require.Nil(t, next.Unapplied)
 }

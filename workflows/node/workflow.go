@@ -30,6 +30,7 @@ func Workflow(ctx workflow.Context, in contract.EntityInput) error {
 	loop := entity.NewLoop(ctx, e)
 	e.state.Logic = loop.Logic()
 	e.loop = loop
+	e.state.observeUnapplied()
 	entity.OnSignal(loop, contract.SignalObserveNode, e.state.observe)
 	entity.OnSignal(loop, contract.SignalReportNode, e.state.report)
 	entity.OnSignal(loop, contract.SignalObserveEvacuees, e.state.observeEvacuees)
