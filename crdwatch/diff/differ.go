@@ -22,13 +22,15 @@ type Differ struct {
 	*record
 	others   *others
 	entities entities
+	// modelsChanged triggers sendModels.
+	modelsChanged chan struct{}
 }
 
 // New returns a differ that has sent nothing yet.
 func New(i *watch.Informers, q Queue, m *delivery.Metrics) *Differ {
 	r := newRecord(i, q, m)
 	o := newOthers(r)
-	return &Differ{record: r, others: o, entities: newEntities(r, o)}
+	return &Differ{record: r, others: o, entities: newEntities(r, o), modelsChanged: make(chan struct{}, 1)}
 }
 
 // WorkflowTypes returns the types of the workflows that are sent observations.
@@ -141,23 +143,6 @@ func (d *Differ) sendNodeMissing(name string) {
 	if _, there := watch.Get[*corev1.Node](d.informers.Nodes, name); !there {
 		d.others.nodeStates.sendGone(name, "", resync)
 	}
-}
-
-// sendSettings sends the nodes whose observation has changed with the KubeVirt object: it names another drain taint, or
-// other CPU models. Nodes that were never sent are on their way already.
-func (d *Differ) sendSettings(*kubevirt.KubeVirt) {
-	for _, node := range watch.List[*corev1.Node](d.informers.Nodes) {
-		if d.haveSettingsChanged(node) {
-			d.entities.node.sendChanged(node.Name, change)
-		}
-	}
-}
-
-func (d *Differ) haveSettingsChanged(node *corev1.Node) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	last, known := recall(d.record, d.entities.node.kind, string(node.UID))
-	return known && d.informers.HaveSettingsChanged(node, last)
 }
 
 // sendPVC sends a PVC, or that it is gone, to the instances that use it, and to the VMs whose templates create it.

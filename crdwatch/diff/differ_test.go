@@ -397,8 +397,20 @@ func TestSendsNodesWhenSettingsChange(t *testing.T) {
 	again.Spec.Configuration.ObsoleteCPUModels = map[string]bool{"Penryn": true}
 	require.NoError(t, e.informers.Settings.GetStore().Update(stripped(t, again)))
 	e.sendSettings(again)
+	require.Empty(t, drains(), "nodes that only offer other CPU models are paced")
+	require.Len(t, e.modelsChanged, 1)
+	<-e.modelsChanged
+	throttled := outbox(e).throttled
+	require.NoError(t, e.sendModels(t.Context()))
+	require.Equal(t, delivery.Resync, outbox(e).pending[contract.NodeID("plain")][0].Class)
 	require.Len(t, drains(), 3, "all nodes offer other CPU models")
+	require.Equal(t, throttled+3, outbox(e).throttled)
+	require.NoError(t, e.sendModels(t.Context()))
+	require.Empty(t, drains(), "they have been sent")
 	require.NoError(t, e.informers.Settings.GetStore().Delete(kv))
 	e.sendSettings(kv)
-	require.Equal(t, map[string]bool{"plain": false, "former": true, "latter": false}, drains())
+	require.Equal(t, map[string]bool{"former": true, "latter": false}, drains(), "users may wait for these")
+	<-e.modelsChanged
+	require.NoError(t, e.sendModels(t.Context()))
+	require.Equal(t, map[string]bool{"plain": false}, drains())
 }

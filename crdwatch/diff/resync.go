@@ -77,6 +77,10 @@ func (r *Resyncer) run(ctx context.Context) {
 			}
 			first = true
 			through.Reset(0)
+		case <-r.differ.modelsChanged:
+			if r.differ.sendModels(ctx) != nil {
+				return
+			}
 		case <-look.C:
 			next, err = r.TakeCensus(ctx)
 			look.Reset(next)

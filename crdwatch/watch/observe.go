@@ -11,7 +11,6 @@ import (
 	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/observe"
-	"github.com/virtflow/virtflow/internal/settings"
 )
 
 // ObserveVM observes a VM with the DataVolumes of its templates.
@@ -69,29 +68,11 @@ func newest(a, b string) string {
 // ObserveNode observes a node, and whether a node worker is ready there.
 func (i *Informers) ObserveNode(node *corev1.Node) contract.NodeObservation {
 	version := i.Workers.LastSyncResourceVersion() // of two with the same version the later one counts
-	cluster, known := i.settings()
-	o := observe.Node(node, i.isWorkerReady(node.Name), cluster.DrainTaint())
+	cluster := i.NodeSettings()
+	o := observe.Node(node, i.isWorkerReady(node.Name), cluster.drainTaint)
 	o.WorkerVersion = version
-	o.ObsoleteCPUModels, o.SettingsVersion = cluster.ObsoleteCPUModels(), known
+	o.ObsoleteCPUModels, o.SettingsVersion = cluster.obsoleteModels, cluster.version
 	return o
-}
-
-// HaveSettingsChanged reports whether an observation of a node would be another one now because the KubeVirt object has
-// changed: the node has begun or ceased to be drained, or is to offer other CPU models.
-func (i *Informers) HaveSettingsChanged(node *corev1.Node, last contract.NodeObservation) bool {
-	cluster, _ := i.settings()
-	return observe.Node(node, false, cluster.DrainTaint()).Drain != last.Drain ||
-		!slices.Equal(cluster.ObsoleteCPUModels(), last.ObsoleteCPUModels)
-}
-
-// settings returns what the KubeVirt object says of nodes, and the version of that object.
-func (i *Informers) settings() (s settings.Settings, version string) {
-	version = i.Settings.LastSyncResourceVersion() // of two with the same version the later one counts
-	kv, ok := Get[*kubevirt.KubeVirt](i.Settings, i.settingsKey)
-	if ok {
-		version = kv.ResourceVersion
-	}
-	return settings.From(kv), version
 }
 
 func (i *Informers) isWorkerReady(node string) bool {

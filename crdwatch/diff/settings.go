@@ -1,0 +1,56 @@
+package diff
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/crdwatch/watch"
+)
+
+// sendSettings sends the nodes which have begun or ceased to be drained because the KubeVirt object names another
+// taint. If the object names other CPU models, all nodes differ, and the resyncer sends them.
+func (d *Differ) sendSettings(*kubevirt.KubeVirt) {
+	settings := d.informers.NodeSettings()
+	paced := false
+	for _, node := range watch.List[*corev1.Node](d.informers.Nodes) {
+		last, known := d.recallNode(node)
+		switch {
+		case !known: // it is on its way already
+		case settings.IsDrained(node) != last.Drain:
+			d.entities.node.sendChanged(node.Name, change)
+		case !settings.HasModels(last.ObsoleteCPUModels):
+			paced = true
+		}
+	}
+	if paced {
+		select {
+		case d.modelsChanged <- struct{}{}:
+		default: // they are due already
+		}
+	}
+}
+
+func (d *Differ) recallNode(node *corev1.Node) (last contract.NodeObservation, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return recall(d.record, d.entities.node.kind, string(node.UID))
+}
+
+// sendModels sends the nodes that were sent with other obsolete CPU models than the KubeVirt object names, as fast as
+// control workers process them: nothing waits for their labels.
+func (d *Differ) sendModels(ctx context.Context) error {
+	for _, node := range watch.List[*corev1.Node](d.informers.Nodes) {
+		last, known := d.recallNode(node)
+		if !known || d.informers.NodeSettings().HasModels(last.ObsoleteCPUModels) {
+			continue
+		}
+		if err := d.queue.Throttle(ctx, contract.NodeID(node.Name)); err != nil {
+			return err
+		}
+		d.entities.node.sendChanged(node.Name, resync)
+	}
+	return nil
+}
