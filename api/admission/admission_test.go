@@ -295,7 +295,7 @@ func TestHotplugLimits(t *testing.T) {
 					CPU: &kubevirtv1.CPU{MaxSockets: asked}}}}
 		require.NoError(t, defaults.CreateVMI(vmi, live, time.Now()))
 		require.Equal(t, want, vmi.Spec.Domain.CPU.MaxSockets)
-		causes, err := instanceNotRunYet(&vmi.ObjectMeta, &vmi.Spec, "")
+		causes, err := instanceNotRunYet(&vmi.ObjectMeta, &vmi.Spec, live, "")
 		require.NoError(t, err)
 		require.Empty(t, causes)
 	}

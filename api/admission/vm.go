@@ -123,7 +123,7 @@ func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav
 	if err != nil {
 		return nil, err
 	}
-	more, err := instanceNotRunYet(&vm.Spec.Template.ObjectMeta, &expanded.Spec, "spec.template.")
+	more, err := instanceNotRunYet(&vm.Spec.Template.ObjectMeta, &expanded.Spec, cluster, "spec.template.")
 	if err != nil {
 		return nil, err
 	}
@@ -136,12 +136,12 @@ func notRunYet(vm *kubevirtv1.VirtualMachine, cluster defaults.Cluster) ([]metav
 // instanceNotRunYet returns causes for parts of an instance, or of a template for instances, that are not supported
 // yet. At is the path of its metadata and spec.
 func instanceNotRunYet(
-	m *metav1.ObjectMeta, spec *kubevirtv1.VirtualMachineInstanceSpec, at string,
+	m *metav1.ObjectMeta, spec *kubevirtv1.VirtualMachineInstanceSpec, cluster defaults.Cluster, at string,
 ) ([]metav1.StatusCause, error) {
 	causes, err := support.Check(spec, support.VMISpec(), at+"spec")
 	if err != nil {
 		return nil, err
 	}
-	causes = append(causes, support.Combinations(spec, at+"spec")...)
+	causes = append(causes, support.Combinations(spec, cluster.Configuration.PermittedHostDevices, at+"spec")...)
 	return append(causes, support.Metadata(m, at+"metadata")...), nil
 }

@@ -79,7 +79,7 @@ func (h *handler) validateVMI(ctx context.Context, req admission.Request) admiss
 	if causes := validation.VMI(vmi, cluster, h.isOwnCall(req)); len(causes) > 0 {
 		return refusal(causes)
 	}
-	causes, err := instanceNotRunYet(&vmi.ObjectMeta, &vmi.Spec, "")
+	causes, err := instanceNotRunYet(&vmi.ObjectMeta, &vmi.Spec, cluster, "")
 	if err != nil {
 		return badRequest(err)
 	}

@@ -91,7 +91,7 @@ func setNotRunYet(
 	if err := defaults.Instance(expanded, cluster); err != nil {
 		return nil, err
 	}
-	causes, err := instanceNotRunYet(&set.Spec.Template.ObjectMeta, &expanded.Spec, "spec.template.")
+	causes, err := instanceNotRunYet(&set.Spec.Template.ObjectMeta, &expanded.Spec, cluster, "spec.template.")
 	if err != nil || len(causes) > 0 {
 		return causes, err
 	}

@@ -13,8 +13,11 @@ import (
 )
 
 // Combinations returns a cause for each combination of supported fields for which no launcher builds a domain. The
-// launcher would refuse it too, but only after its pod has started. The prefix is the path of the spec.
-func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []metav1.StatusCause {
+// launcher would refuse it too, but only after its pod has started. The prefix is the path of the spec, and permitted
+// has the host devices that the KubeVirt object permits, or is nil.
+func Combinations(
+	spec *kubevirtv1.VirtualMachineInstanceSpec, permitted *kubevirtv1.PermittedHostDevices, prefix string,
+) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	refuse := func(path, message string) {
 		causes = append(causes, metav1.StatusCause{
@@ -98,9 +101,9 @@ func Combinations(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []
 		}
 	}
 	if o := reservedOverhead(&spec.Domain); o != nil && o.MemLock != nil &&
-		*o.MemLock == kubevirtv1.MemLockRequired && !hasHostDevice(&spec.Domain) {
+		*o.MemLock == kubevirtv1.MemLockRequired && !hasVFIODevice(&spec.Domain, permitted) {
 		refuse(".domain.memory.reservedOverhead.memLock",
-			": Required for a machine without a device of its host is not supported yet: only such devices need it")
+			": Required for a machine without a VFIO device is not supported yet: only such devices need it")
 	}
 	if n := hardware.SupplementalPool(&spec.Domain); n > hardware.MostPoolThreads {
 		refuse(".domain.ioThreads.supplementalPoolThreadCount",
@@ -129,10 +132,16 @@ func reservedOverhead(d *kubevirtv1.DomainSpec) *kubevirtv1.ReservedOverhead {
 	return d.Memory.ReservedOverhead
 }
 
-// hasHostDevice reports whether a machine has a device of its host, for which the node worker lets its launcher lock
-// memory.
-func hasHostDevice(d *kubevirtv1.DomainSpec) bool {
-	return len(d.Devices.GPUs)+len(d.Devices.HostDevices) > 0 ||
+// hasVFIODevice reports whether a machine has a device of its host that it reaches by VFIO, for which the node worker
+// lets its launcher lock memory. USB devices are not among these.
+func hasVFIODevice(d *kubevirtv1.DomainSpec, permitted *kubevirtv1.PermittedHostDevices) bool {
+	isUSB := func(resource string) bool {
+		return permitted != nil && slices.ContainsFunc(permitted.USB, func(u kubevirtv1.USBHostDevice) bool {
+			return u.ResourceName == resource
+		})
+	}
+	return len(d.Devices.GPUs) > 0 ||
+		slices.ContainsFunc(d.Devices.HostDevices, func(h kubevirtv1.HostDevice) bool { return !isUSB(h.DeviceName) }) ||
 		slices.ContainsFunc(d.Devices.Interfaces, func(i kubevirtv1.Interface) bool { return i.SRIOV != nil })
 }
 

@@ -38,7 +38,7 @@ func TestRefusesCombinations(t *testing.T) {
 		"and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is " +
 		`'[a-z0-9]([-a-z0-9]*[a-z0-9])?')`
 	var got []string
-	for _, c := range Combinations(&spec, "spec") {
+	for _, c := range Combinations(&spec, nil, "spec") {
 		require.Contains(t, c.Message, c.Field)
 		got = append(got, c.Message)
 	}
@@ -73,21 +73,29 @@ func TestRefusesCombinations(t *testing.T) {
 	spec.Domain.Devices.Disks = spec.Domain.Devices.Disks[4:5]
 	spec.Domain.Devices.Interfaces, spec.Domain.Devices.GPUs = spec.Domain.Devices.Interfaces[:2], nil
 	spec.Networks, spec.Domain.IOThreads = nil, nil
-	require.Empty(t, Combinations(&spec, "spec"), "without a config drive no guest gets a tag")
+	require.Empty(t, Combinations(&spec, nil, "spec"), "without a config drive no guest gets a tag")
 }
 
-func TestMemLockNeedsHostDevice(t *testing.T) {
+func TestMemLockNeedsVFIODevice(t *testing.T) {
+	permitted := &kubevirtv1.PermittedHostDevices{
+		USB:            []kubevirtv1.USBHostDevice{{ResourceName: "a/usb"}},
+		PciHostDevices: []kubevirtv1.PciHostDevice{{ResourceName: "a/pci"}},
+	}
+	const required = `{"memory": {"reservedOverhead": {"memLock": "Required"}}, "devices": `
 	for text, want := range map[string]int{
 		`{}`: 0,
-		`{"memory": {"reservedOverhead": {"addedOverhead": "1Mi"}}}`:                                            0,
-		`{"memory": {"reservedOverhead": {"memLock": "NotRequired"}}}`:                                          0,
-		`{"memory": {"reservedOverhead": {"memLock": "Required"}}}`:                                             1,
-		`{"memory": {"reservedOverhead": {"memLock": "Required"}}, "devices": {"gpus": [{"name": "g"}]}}`:       0,
-		`{"memory": {"reservedOverhead": {"memLock": "Required"}}, "devices": {"interfaces": [{"sriov": {}}]}}`: 0,
+		`{"memory": {"reservedOverhead": {"addedOverhead": "1Mi"}}}`:   0,
+		`{"memory": {"reservedOverhead": {"memLock": "NotRequired"}}}`: 0,
+		required + `{}}`:                                                      1,
+		required + `{"gpus": [{"name": "g"}]}}`:                               0,
+		required + `{"interfaces": [{"sriov": {}}]}}`:                         0,
+		required + `{"hostDevices": [{"name": "h", "deviceName": "a/pci"}]}}`: 0,
+		required + `{"hostDevices": [{"name": "h", "deviceName": "a/usb"}]}}`: 1,
+		required + `{"hostDevices": [{"name": "h", "claimName": "c"}]}}`:      0,
 	} {
 		var spec kubevirtv1.VirtualMachineInstanceSpec
 		require.NoError(t, json.Unmarshal([]byte(text), &spec.Domain))
-		got := Combinations(&spec, "spec")
+		got := Combinations(&spec, permitted, "spec")
 		require.Len(t, got, want, text)
 		for _, c := range got {
 			require.Equal(t, "spec.domain.memory.reservedOverhead.memLock", c.Field)
