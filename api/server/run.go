@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -104,7 +105,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	}), https.trusted.has, https.refused.WithLabelValues("review").Inc, aggregated.Authenticate)
 	mux.Handle("/", aggregated) // everything except webhooks
 	p.Registry.MustRegister(https.refused)
-	if err := followLevel(mgr, p.Level); err != nil {
+	if err := followLevel(mgr, p.Level, p.Log); err != nil {
 		return err
 	}
 	if err := mgr.Add(https); err != nil {
@@ -136,18 +137,35 @@ func (o *Options) trust(mgr ctrl.Manager, t *trusted) (err error) {
 }
 
 // followLevel has the process log at the level that the KubeVirt object asks for.
-func followLevel(mgr ctrl.Manager, level *process.Level) error {
-	follow := manager.RunnableFunc(func(ctx context.Context) error {
+func followLevel(mgr ctrl.Manager, level *process.Level, log zerolog.Logger) error {
+	follow := func(ctx context.Context) error {
 		informer, err := mgr.GetCache().GetInformer(ctx, &kubevirtv1.KubeVirt{}, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watching the KubeVirt object: %w", err)
 		}
 		return settings.Follow(informer, func(s settings.Settings) { level.Set(s.LogLevels().API) })
+	}
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 10, Cap: time.Minute}
+	retried := manager.RunnableFunc(func(ctx context.Context) error {
+		retryFollow(ctx, follow, backoff, log)
+		return nil // an error would stop the manager
 	})
-	if err := mgr.Add(follow); err != nil {
+	if err := mgr.Add(retried); err != nil {
 		return fmt.Errorf("setting up the watch of the KubeVirt object: %w", err)
 	}
 	return nil
+}
+
+// retryFollow calls follow until it succeeds or ctx ends. It fails while the API server has no such resource, or does
+// not answer.
+func retryFollow(ctx context.Context, follow func(context.Context) error, b wait.Backoff, log zerolog.Logger) {
+	_ = b.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		err := follow(ctx)
+		if err != nil && ctx.Err() == nil {
+			log.Warn().Err(err).Msg("failed to follow the log level of the KubeVirt object; it will be retried")
+		}
+		return err == nil, nil
+	})
 }
 
 func newScheme() (*runtime.Scheme, error) {
