@@ -4,6 +4,7 @@
 //	differ.go         from an informer's event to the observations that are worth sending
 //	others.go         which workflows an object concerns besides its own
 //	entities.go       the kinds of objects that have a workflow: one descriptor each; entity.go what they do alike
+//	settings.go       nodes, when the KubeVirt object changes; noderepeats.go those that are sent once more
 //	kinds.go          the kinds of observations
 //	causes.go         why an observation is sent, on which its delivery depends
 //	record.go         what was sent; sentends.go the objects whose end was sent since the last resync

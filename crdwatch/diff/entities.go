@@ -115,6 +115,7 @@ func newEntities(r *record, o *others) entities {
 				return contract.NodeID(name)
 			},
 			informer: i.Nodes, observe: i.ObserveNode, gone: observe.GoneNode,
+			isRepeatDue: nodeRepeats{}.isDue,
 			related: related[*corev1.Node, contract.NodeObservation]{
 				sendToOthers: o.sendNode, sendGoneToOthers: o.sendNodeGone, forgetSent: o.evacuees.forgetOf,
 			},

@@ -27,6 +27,9 @@ type entity[T metav1.Object, O any] struct {
 	// workers process them; nil: everything is sent at once. New objects are, because their workflows queue in
 	// Temporal.
 	isRequest func(last, now O) bool
+	// isRepeatDue reports whether an observation is worth sending although it is the same as the last one; nil: none is.
+	// Known: one was sent before.
+	isRepeatDue func(object T, known bool) bool
 	related[T, O]
 	// read reads an object from the API server.
 	read func(ctx context.Context, c Clients, namespace, name string) (T, error)
@@ -61,12 +64,16 @@ func (e *entity[T, O]) sendChanged(key string, from delivery.Cause) {
 	}
 	now := e.observe(object)
 	id, cause := e.id(namespace, name), from
+	repeat := e.isRepeatDue != nil && e.isRepeatDue(object, known)
 	switch _, writes := any(now).(contract.Repeatable); {
 	case recordNew(e.record, e.kind, uid, now):
 		if known && from == change && e.isRequest != nil && e.isRequest(last, now) {
 			cause = delivery.Requested
 		}
 		put(e.record, e.kind, id, uid, now, start, cause)
+	case repeat:
+		remember(e.record, e.kind, uid, now)
+		put(e.record, e.kind, id, uid, now, start, resync)
 	case writes && from == change:
 		put(e.record, e.kind, id, uid, now, start, delivery.OwnWrite)
 	}

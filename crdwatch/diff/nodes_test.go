@@ -10,6 +10,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/crdwatch/delivery"
 	"github.com/virtflow/virtflow/crdwatch/watch"
 	"github.com/virtflow/virtflow/internal/observe"
 )
@@ -181,4 +182,30 @@ func TestTransformKeepsObservedFields(t *testing.T) {
 	kept := stripped.(*corev1.Node)
 	require.Equal(t, observe.NodeState(node, "p"), observe.NodeState(kept, "p"))
 	require.Equal(t, observe.Node(node, true, "x"), observe.Node(kept, true, "x"))
+}
+
+// TestRepeatsNodeOfNewLeader: its informer may lag behind the version that the entity knows from the leader before.
+func TestRepeatsNodeOfNewLeader(t *testing.T) {
+	e := newTestDiffer(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", UID: "n", ResourceVersion: "19"},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "a.b/empty", Effect: corev1.TaintEffectNoSchedule}}}}
+	sent := func(version string) []*delivery.Delivery {
+		node = node.DeepCopy()
+		node.ResourceVersion = version
+		require.NoError(t, e.informers.Nodes.GetStore().Add(node))
+		e.entities.node.sendChanged("node1", change)
+		defer delete(outbox(e).pending, "node/node1")
+		return outbox(e).pending["node/node1"]
+	}
+	require.Len(t, sent("19"), 1)
+	require.Empty(t, sent("19"))
+	again := sent("20")
+	require.Len(t, again, 1, "the entity may have ignored the drain taint of version 19")
+	require.Equal(t, "20", again[0].Payload.(contract.NodeObservation).ResourceVersion)
+	require.Equal(t, delivery.Resync, again[0].Class)
+	require.Empty(t, sent("21"), "once")
+	e.entities.node.redeliver(node)
+	delete(outbox(e).pending, "node/node1")
+	node.Spec.Taints = nil
+	require.Empty(t, sent("22"), "without a taint nothing drains it")
 }

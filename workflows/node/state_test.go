@@ -149,6 +149,23 @@ func TestRepairRefusesInventedQuestion(t *testing.T) {
 	require.Error(t, validate(&was, &now))
 }
 
+// TestModelsFollowSettingsOfOlderNode: the informer of a new leader may lag behind the version of the node that the
+// entity knows, and not behind the settings.
+func TestModelsFollowSettingsOfOlderNode(t *testing.T) {
+	s := State{Name: "node1"}
+	see := func(version, settings string, drain bool, models ...string) {
+		s.observe(contract.NodeObservation{UID: "u", ResourceVersion: version, SettingsVersion: settings, Drain: drain,
+			ObsoleteCPUModels: models, WorkerVersion: "1"})
+	}
+	see("20", "10", true, "Penryn")
+	see("19", "21", false, "Nehalem")
+	require.True(t, s.Node.Drain, "the taint may be a newer one")
+	require.Equal(t, []string{"Nehalem"}, s.Node.ObsoleteCPUModels)
+	require.Equal(t, "20", s.Node.ResourceVersion)
+	see("20", "21", false, "Nehalem")
+	require.False(t, s.Node.Drain, "crdwatch has sent it again")
+}
+
 // TestLeavesSettingsToNextRun: a run of v0.1.0 keeps to its drain taint and its CPU models.
 func TestLeavesSettingsToNextRun(t *testing.T) {
 	c := contract.HostCapabilities{CPUModels: []string{"Penryn", "Nehalem"}}
