@@ -62,9 +62,6 @@ func Configuration() []Field {
 		{Path: "configuration.migrations.bandwidthPerMigration"},
 		{Path: "configuration.migrations.completionTimeoutPerGiB"},
 		{Path: "configuration.migrations.disableTLS", Values: []string{"false"}},
-		// These have nothing to change: no volumes are pending, and no level is set.
-		{Path: "configuration.migrations.matchSELinuxLevelOnMigration"},
-		{Path: "configuration.migrations.utilityVolumesTimeout"},
 		{Path: "configuration.migrations.nodeDrainTaintKey"},
 		{Path: "configuration.migrations.parallelMigrationsPerCluster"},
 		{Path: "configuration.migrations.parallelOutboundMigrationsPerNode"},

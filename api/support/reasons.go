@@ -46,11 +46,15 @@ const (
 	noReader    = "KubeVirt v1.9.0 reads it nowhere"
 	byLogFlag   = "node workers do not read the KubeVirt object: set their flag `--log-level`"
 	noProcess   = "virtflow has no such process"
+	noLevel     = "virtflow sets no SELinux level of launchers"
+	noUtility   = "no migration waits for a utility volume, since none is plugged in"
 )
 
 // hasNoEffect reports whether the setting is accepted: that it has no effect here changes nothing for a guest.
 func (r reason) hasNoEffect() bool {
-	return slices.Contains([]string{byManifests, byHand, ownRotation, byFlag, noReader, byLogFlag, noProcess}, r.why)
+	return slices.Contains([]string{
+		byManifests, byHand, ownRotation, byFlag, noReader, byLogFlag, noProcess, noLevel, noUtility,
+	}, r.why)
 }
 
 func whyOfVMs() [][2]string {
@@ -136,6 +140,8 @@ func whyOfConfiguration() [][2]string {
 		{c + "machineType", nothing},
 		{c + "mediatedDevicesConfiguration", "it changes hosts: have a device plugin make its devices"},
 		{c + "migrations.disableTLS", "guests never move without TLS"},
+		{c + "migrations.matchSELinuxLevelOnMigration", noLevel},
+		{c + "migrations.utilityVolumesTimeout", noUtility},
 		{c + "migrations.maxDowntimeMs", later + ": the downtime grows by itself while a guest does not converge"},
 		{c + "migrations.network", later + ": guests move by migration0 of the node worker's pod, or on the pod network"},
 		{c + "minCPUModel", noReader},

@@ -1,18 +1,46 @@
 package support
 
-import kubevirtv1 "kubevirt.io/api/core/v1"
+import (
+	"fmt"
+	"slices"
+
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/internal/defaults"
+)
 
 // WithoutEffect returns the paths of the fields of a KubeVirt object that are set and have no effect: those that
 // admission accepts with a warning, and those that it refuses, of an object that was written before it was asked.
-// Invalid values, and known feature gates, are not among them.
-func WithoutEffect(kv *kubevirtv1.KubeVirt) []string {
+// Invalid values are not among them.
+func WithoutEffect(kv *kubevirtv1.KubeVirt) ([]string, error) {
 	unlisted, err := Check(kv.Spec, Configuration(), "spec")
 	if err != nil {
-		return nil // what was read as JSON can be written as JSON
+		return nil, err
 	}
 	var out []string
 	for _, c := range append(unlisted, HostDevices(kv.Spec.Configuration.PermittedHostDevices)...) {
 		out = append(out, c.Field)
 	}
+	return append(out, gatesWithoutEffect(kv.Spec.Configuration.DeveloperConfiguration)...), nil
+}
+
+// gatesWithoutEffect returns the paths of the known feature gates of which admission warns. The unknown ones are
+// unlisted values.
+func gatesWithoutEffect(d *kubevirtv1.DeveloperConfiguration) []string {
+	if d == nil {
+		return nil
+	}
+	var out []string
+	add := func(list string, gates []string, warning func(string) string) {
+		for i, gate := range gates {
+			if isKnownGate(gate) && warning(gate) != "" {
+				out = append(out, fmt.Sprintf("spec.configuration.developerConfiguration.%s[%d]", list, i))
+			}
+		}
+	}
+	add("featureGates", d.FeatureGates, defaults.GateWarning)
+	add("disabledFeatureGates", d.DisabledFeatureGates, defaults.DisabledGateWarning)
 	return out
 }
+
+func isKnownGate(gate string) bool { return slices.Contains(defaults.KnownGates(), gate) }

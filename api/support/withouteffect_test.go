@@ -12,7 +12,9 @@ func TestWithoutEffect(t *testing.T) {
 	of := func(spec string) []string {
 		kv := &kubevirtv1.KubeVirt{}
 		require.NoError(t, yaml.Unmarshal([]byte(spec), &kv.Spec))
-		return WithoutEffect(kv)
+		paths, err := WithoutEffect(kv)
+		require.NoError(t, err)
+		return paths
 	}
 	require.Empty(t, of(`{}`))
 	require.Empty(t, of(`configuration: {evictionStrategy: None, developerConfiguration: {useEmulation: true}}`))
@@ -28,5 +30,16 @@ configuration:
   seccompConfiguration: {}
   virtualMachineInstancesPerNode: 40
   permittedHostDevices: {pciHostDevices: [{pciVendorSelector: "10DE:1EB8", resourceName: a/b}]}
+`))
+	const developer, migrations = "spec.configuration.developerConfiguration.", "spec.configuration.migrations."
+	require.Equal(t, []string{
+		developer + "featureGates[3]", migrations + "matchSELinuxLevelOnMigration", migrations + "utilityVolumesTimeout",
+		developer + "featureGates[1]", developer + "featureGates[2]", developer + "disabledFeatureGates[1]",
+	}, of(`
+configuration:
+  developerConfiguration:
+    featureGates: [HostDisk, LiveMigration, Macvtap, NoSuchGate]
+    disabledFeatureGates: [RebootPolicy, HostDisk]
+  migrations: {matchSELinuxLevelOnMigration: true, utilityVolumesTimeout: 5, nodeDrainTaintKey: a/b}
 `))
 }

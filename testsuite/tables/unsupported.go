@@ -33,10 +33,11 @@ func Unsupported() string {
 		}
 	}
 	b.WriteString("\n## Settings without effect\n\n" +
-		"These fields of the KubeVirt object's spec configure KubeVirt's operator, or the processes that it deploys. They " +
-		"are\naccepted with a warning. The condition `FieldsWithoutEffect` of the object is True while any of them " +
-		"is set, and\nits message lists them. It also lists unsupported fields, of an object that was stored before " +
-		"virtflow's webhooks\ncould refuse it.\n\n| field | why it has no effect |\n|---|---|\n")
+		"These fields of the KubeVirt object's spec configure KubeVirt's operator, the processes that it deploys, or what " +
+		"no\nguest of virtflow has. They are accepted with a warning, as are feature gates without effect. The condition\n" +
+		"`FieldsWithoutEffect` of the object is True while any of them is set, and its message lists them. It also lists\n" +
+		"unsupported fields, of an object that was stored before virtflow's webhooks could refuse it.\n\n" +
+		"| field | why it has no effect |\n|---|---|\n")
 	for _, r := range support.AllWithoutEffect() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", r.Path, r.Why)
 	}

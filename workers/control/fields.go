@@ -18,8 +18,8 @@ const ConditionFieldsWithoutEffect kubevirt.KubeVirtConditionType = "FieldsWitho
 
 // Reasons of the condition FieldsWithoutEffect.
 const (
-	ReasonFieldsIgnored    = "FieldsIgnored"
-	ReasonAllFieldsApplied = "AllFieldsApplied"
+	ReasonFieldsIgnored   = "FieldsIgnored"
+	ReasonNoFieldsIgnored = "NoFieldsIgnored"
 )
 
 // Bounds of the message of the condition FieldsWithoutEffect; the length is in bytes.
@@ -31,8 +31,8 @@ const (
 // fieldsCondition returns the condition FieldsWithoutEffect for the paths of such fields.
 func fieldsCondition(paths []string, now time.Time) kubevirt.KubeVirtCondition {
 	c := kubevirt.KubeVirtCondition{
-		Type: ConditionFieldsWithoutEffect, Status: corev1.ConditionFalse, Reason: ReasonAllFieldsApplied,
-		Message:            "All fields that are set have an effect.",
+		Type: ConditionFieldsWithoutEffect, Status: corev1.ConditionFalse, Reason: ReasonNoFieldsIgnored,
+		Message:            "No field without effect is set.",
 		LastTransitionTime: metav1.NewTime(now), LastProbeTime: metav1.NewTime(now),
 	}
 	if len(paths) == 0 {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func TestListsFieldsWithoutEffect(t *testing.T) {
 	got := withFields(before, fieldsCondition(nil, now))
 	require.Len(t, got, 2)
 	require.Equal(t, corev1.ConditionFalse, got[1].Status)
-	require.Equal(t, ReasonAllFieldsApplied, got[1].Reason)
+	require.Equal(t, ReasonNoFieldsIgnored, got[1].Reason)
 
 	later := now.Add(time.Hour)
 	got = withFields(got, fieldsCondition([]string{"spec.infra", "spec.imageTag"}, later))
@@ -44,11 +45,14 @@ func TestListsFieldsWithoutEffect(t *testing.T) {
 	require.LessOrEqual(t, len(fieldsCondition(many, now).Message), maxFieldsMessage)
 }
 
-// TestReportsFieldsOnce: workers of two releases disagree about a generation, and each reports it once.
+// TestReportsFieldsOnce: workers of two releases disagree about a generation. Each reports it once, and the other's
+// condition stands for a while.
 func TestReportsFieldsOnce(t *testing.T) {
 	kv := &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: 1}}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	worker := func(fields ...string) *availability {
-		return &availability{now: time.Now, withoutEffect: func(*kubevirt.KubeVirt) []string { return fields }}
+		return &availability{now: func() time.Time { return now },
+			withoutEffect: func(*kubevirt.KubeVirt) ([]string, error) { return fields, nil }}
 	}
 	report := func(a *availability) string {
 		kv.Status.Conditions = a.reportFields(kv, kv.Status.Conditions)
@@ -63,10 +67,24 @@ func TestReportsFieldsOnce(t *testing.T) {
 	require.Equal(t, "False", report(newer))
 	require.Equal(t, "False", report(older), "it has reported this generation")
 	kv.Generation = 2
-	require.Equal(t, "True", report(older))
 	require.Equal(t, "False", report(newer))
+	require.Equal(t, "True", report(older), "the last worker of the older release")
+	now = now.Add(reportedTime - time.Second)
+	require.Equal(t, "True", report(newer))
+	now = now.Add(time.Second)
+	require.Equal(t, "False", report(newer), "the other's condition does not stand for ever")
+	before := kv.Status.DeepCopy()
+	now = now.Add(time.Hour)
+	require.Equal(t, "False", report(newer))
+	require.Equal(t, before.Conditions, kv.Status.Conditions, "its own is not written again")
 	kv.Status.Conditions = nil
 	require.Equal(t, "False", report(newer), "it was removed meanwhile")
+	before = kv.Status.DeepCopy()
+	kv.Generation = 3
+	failing := worker()
+	failing.withoutEffect = func(*kubevirt.KubeVirt) ([]string, error) { return nil, errors.New("no JSON") }
+	report(failing)
+	require.Equal(t, before.Conditions, kv.Status.Conditions, "it does not know them")
 	kv.Status.Conditions = nil
 	require.Empty(t, report(&availability{now: time.Now}), "this worker does not know the fields")
 }

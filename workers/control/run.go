@@ -55,7 +55,7 @@ type Kubernetes struct {
 	// Current returns the KubeVirt object as last seen, nil while there is none.
 	Current func() *kubevirt.KubeVirt
 	// WithoutEffect returns the paths of its fields that are set and have no effect; nil: they are not reported.
-	WithoutEffect func(*kubevirt.KubeVirt) []string
+	WithoutEffect func(*kubevirt.KubeVirt) ([]string, error)
 }
 
 // Run keeps the namespace registered and its queues polled until ctx ends, whatever becomes of Temporal meanwhile.

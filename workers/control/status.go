@@ -32,7 +32,10 @@ const (
 	unreachableFor = 2 * time.Minute
 	// maxConditionMessage limits the part of an error that the status has.
 	maxConditionMessage = 512
-	writeTime           = 5 * time.Second
+	// reportedTime is how long a worker lets another worker's condition FieldsWithoutEffect stand that differs from its
+	// own.
+	reportedTime = 10 * time.Minute
+	writeTime    = 5 * time.Second
 )
 
 // availability shows in the KubeVirt object whether virtflow can work, in the fields of the status that KubeVirt's
@@ -45,9 +48,10 @@ type availability struct {
 	now     func() time.Time
 	failed  bool // this worker has reported that Temporal is not reachable
 	// withoutEffect returns the paths of the fields that are set and have no effect; nil: they are not reported.
-	withoutEffect func(*kubevirt.KubeVirt) []string
-	// reported is the object for which this worker has reported them. It does that once for each generation, so that
-	// workers of two releases do not overwrite each other's condition for ever.
+	withoutEffect func(*kubevirt.KubeVirt) ([]string, error)
+	// reported is the object for which this worker has reported them. It does that once for each generation, and again
+	// once another worker's differing condition is reportedTime old: workers of two releases overwrite each other's
+	// condition no more often.
 	reported reportedFor
 }
 
@@ -85,11 +89,21 @@ func (a *availability) report(ctx context.Context, problem error) {
 func (a *availability) reportFields(
 	kv *kubevirt.KubeVirt, conditions []kubevirt.KubeVirtCondition,
 ) []kubevirt.KubeVirtCondition {
-	done := a.reported == reportedFor{kv.UID, kv.Generation} && indexOf(conditions, ConditionFieldsWithoutEffect) >= 0
-	if done || a.withoutEffect == nil {
+	if a.withoutEffect == nil {
 		return conditions
 	}
-	return withFields(conditions, fieldsCondition(a.withoutEffect(kv), a.now()))
+	now := a.now()
+	i := indexOf(conditions, ConditionFieldsWithoutEffect)
+	if a.reported == (reportedFor{kv.UID, kv.Generation}) && i >= 0 &&
+		now.Sub(conditions[i].LastProbeTime.Time) < reportedTime {
+		return conditions
+	}
+	paths, err := a.withoutEffect(kv)
+	if err != nil {
+		a.log.Warn().Err(err).Msg("failed to list the fields of the KubeVirt object without effect")
+		return conditions
+	}
+	return withFields(conditions, fieldsCondition(paths, now))
 }
 
 // nextStatus returns the object's status. No operator deploys virtflow, so its phase is always Deployed, and it is
