@@ -420,16 +420,18 @@ func TestAutoCPULimit(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		selector *metav1.LabelSelector
+		request  corev1.ResourceList
 		own      corev1.ResourceList
 		want     string
 	}{
-		"none":      {nil, nil, "0"},
-		"its":       {selects("a"), nil, "6"},
-		"another":   {selects("b"), nil, "0"},
-		"all":       {&metav1.LabelSelector{}, nil, "6"},
-		"own-limit": {selects("a"), named("2500m"), "2500m"},
+		"none":      {nil, nil, nil, "0"},
+		"its":       {selects("a"), nil, nil, "6"},
+		"another":   {selects("b"), nil, nil, "0"},
+		"all":       {&metav1.LabelSelector{}, nil, nil, "6"},
+		"own-limit": {selects("a"), nil, named("2500m"), "2500m"},
+		"request":   {selects("a"), named("6500m"), nil, "6500m"},
 		"invalid": {&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: "team", Operator: "Is"}}}, nil, "0"},
+			{Key: "team", Operator: "Is"}}}, nil, nil, "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.Settings = func() settings.Settings {
@@ -439,7 +441,7 @@ func TestAutoCPULimit(t *testing.T) {
 			}
 			vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}}
 			vmi.Spec.Domain.CPU = &kubevirt.CPU{Sockets: 3, Cores: 2, Threads: 1}
-			vmi.Spec.Domain.Resources.Limits = c.own
+			vmi.Spec.Domain.Resources.Requests, vmi.Spec.Domain.Resources.Limits = c.request, c.own
 			made, err := w.kubevirt.VMIs(w.ns).Create(t.Context(), vmi, metav1.CreateOptions{})
 			require.NoError(t, err)
 			out, err := w.CreateLauncherPod(t.Context(), contract.CreatePodInput{VMI: contract.Object{

@@ -191,12 +191,17 @@ func (l Limited) Or(o Limited) Limited {
 }
 
 // apply sets the limits that are asked for and that the user has not set, as KubeVirt does: a CPU for each of the
-// guest's threads, and a multiple of the memory.
+// guest's threads, and a multiple of the memory. A limit is never less than the request: the API server refuses such a
+// pod.
 func (l Limited) apply(
 	r corev1.ResourceRequirements, vmi *kubevirt.VirtualMachineInstance,
 ) corev1.ResourceRequirements {
 	if _, set := r.Limits[corev1.ResourceCPU]; l.CPU && !set {
-		r.Limits[corev1.ResourceCPU] = *resource.NewQuantity(threads(vmi), resource.DecimalSI)
+		limit := *resource.NewQuantity(threads(vmi), resource.DecimalSI)
+		if request := r.Requests[corev1.ResourceCPU]; request.Cmp(limit) > 0 {
+			limit = request
+		}
+		r.Limits[corev1.ResourceCPU] = limit
 	}
 	if _, set := r.Limits[corev1.ResourceMemory]; l.Memory && !set {
 		r.Limits[corev1.ResourceMemory] = *resource.NewQuantity(times(r.Requests.Memory().Value(), l.Ratio),
