@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -15,12 +16,16 @@ import (
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
-// Options configures the activities; all but Object, Policies, PullPolicy and Now must be set.
+// Options configures the activities; all but ReadSettings, Object, Policies, PullPolicy and Now must be
+// set.
 type Options struct {
 	Kubernetes kubernetes.Interface
 	KubeVirt   *kube.Client
 	// Settings returns what the KubeVirt object says right now (settings.Watcher.Current).
 	Settings func() settings.Settings
+	// ReadSettings returns what the KubeVirt object says in the API server (settings.Watcher.Read); without it Settings
+	// counts.
+	ReadSettings func(context.Context) (settings.Settings, error)
 	// Object returns the KubeVirt object, or nil (settings.Watcher.Object); without it nothing is written there.
 	Object func() *kubevirt.KubeVirt
 	// Policies returns the cluster's MigrationPolicies; without it there are none.
@@ -67,6 +72,9 @@ func New(o Options) (*Activities, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.ReadSettings == nil {
+		o.ReadSettings = func(context.Context) (settings.Settings, error) { return o.Settings(), nil }
 	}
 	return &Activities{
 		Options: o,

@@ -108,7 +108,8 @@ func isMarked(vmi *kubevirt.VirtualMachineInstance, node string) bool {
 	return vmi.Status.EvacuationNodeName == node
 }
 
-// whyNotDrained returns why not all guests have to leave a node, by its current state; "" if they do.
+// whyNotDrained returns why not all guests have to leave a node, by its current state and the current taint; "" if they
+// do.
 func (a *Activities) whyNotDrained(ctx context.Context, name string) (string, error) {
 	node, err := a.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -117,7 +118,11 @@ func (a *Activities) whyNotDrained(ctx context.Context, name string) (string, er
 	case err != nil:
 		return "", failure("reading node "+name, err)
 	}
-	taint := a.Settings().DrainTaint()
+	cluster, err := a.ReadSettings(ctx)
+	if err != nil {
+		return "", failure("reading which taint drains a node", err)
+	}
+	taint := cluster.DrainTaint()
 	if o := observe.Node(node, false, taint); !o.Unschedulable && !o.Drain {
 		return "node " + name + " is neither cordoned nor tainted " + taint + " now", nil
 	}

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -245,11 +246,11 @@ func TestUnmarkedInstanceMovesOnlyDuringDrain(t *testing.T) {
 	require.Equal(t, 1, made("cordoned", unmarked).Made)
 	w.node(t, taint)
 	require.Equal(t, 1, made("tainted", unmarked).Made)
-	w.Settings = func() settings.Settings {
+	w.ReadSettings = func(context.Context) (settings.Settings, error) { // Settings still has the former taint
 		s := settings.Default()
 		s.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{
 			NodeDrainTaintKey: new("example.com/maintenance")}
-		return s
+		return s, nil
 	}
 	require.Equal(t, "node node-1 is neither cordoned nor tainted example.com/maintenance now",
 		made("other-taint", unmarked).Refused[0].Why)

@@ -84,8 +84,8 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	}
 	go policies.Run(ctx)
 	activities, err := cluster.New(cluster.Options{
-		Kubernetes: clients, KubeVirt: kv, Settings: watcher.Current, Object: watcher.Object,
-		Policies: policies.All, Record: queue.Record,
+		Kubernetes: clients, KubeVirt: kv, Settings: watcher.Current, ReadSettings: watcher.Read,
+		Object: watcher.Object, Policies: policies.All, Record: queue.Record,
 		LauncherImage: o.launcherImage, PullPolicy: corev1.PullPolicy(o.pullPolicy), Log: p.Log,
 	})
 	if err != nil {

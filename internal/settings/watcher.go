@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	kubevirt "kubevirt.io/api/core/v1"
 
@@ -16,13 +18,16 @@ const ObjectName = "kubevirt"
 
 // Watcher follows one KubeVirt object. It is safe for concurrent use.
 type Watcher struct {
-	informer cache.SharedIndexInformer
-	key      string
+	client    *kube.Client
+	namespace string
+	informer  cache.SharedIndexInformer
+	key       string
 }
 
 // NewWatcher returns a Watcher of the KubeVirt object in a namespace; nothing happens before Run.
 func NewWatcher(client *kube.Client, namespace string) *Watcher {
 	return &Watcher{
+		client: client, namespace: namespace,
 		informer: cache.NewSharedIndexInformer(client.ListWatch(kube.ResourceKubeVirt, namespace, ObjectName),
 			&kubevirt.KubeVirt{}, 0, nil),
 		key: namespace + "/" + ObjectName,
@@ -56,6 +61,19 @@ func (w *Watcher) Ready(context.Context) error {
 
 // Current returns the settings as last seen; the defaults while there is no such object.
 func (w *Watcher) Current() Settings { return From(w.Object()) }
+
+// Read returns the settings of the object that the API server has now, where an older one must not decide; the defaults
+// if there is none.
+func (w *Watcher) Read(ctx context.Context) (Settings, error) {
+	kv, err := w.client.KubeVirts(w.namespace).Get(ctx, ObjectName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return From(nil), nil
+	case err != nil:
+		return Settings{}, fmt.Errorf("reading the KubeVirt object %s: %w", w.key, err)
+	}
+	return From(kv), nil
+}
 
 // Object returns the KubeVirt object as last seen, nil while there is none. It is shared, and must not be changed.
 func (w *Watcher) Object() *kubevirt.KubeVirt {
