@@ -1,7 +1,9 @@
 package validation
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -38,6 +40,13 @@ func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCa
 	if n := len(c.ObsoleteCPUModels); n > contract.MostObsoleteModels {
 		causes = append(causes, invalid(path.Child("obsoleteCPUModels"), "has %d models: at most %d are supported", n,
 			contract.MostObsoleteModels)...)
+	}
+	for _, model := range slices.Sorted(maps.Keys(c.ObsoleteCPUModels)) {
+		if model == "" || len(model) > contract.LongestCapability {
+			causes = append(causes, invalid(path.Child("obsoleteCPUModels").Key(contract.Cut(model, contract.LongestCapability)),
+				"a name must have from 1 to %d bytes", contract.LongestCapability)...)
+			break // one shows the problem; a list can be of any length
+		}
 	}
 	causes = append(causes, causesOf(metavalidation.ValidateLabelSelector(c.AutoCPULimitNamespaceLabelSelector,
 		metavalidation.LabelSelectorValidationOptions{}, path.Child("autoCPULimitNamespaceLabelSelector")))...)

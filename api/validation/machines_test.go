@@ -50,3 +50,19 @@ func TestMachineConfiguration(t *testing.T) {
 		"spec.configuration.developerConfiguration.diskVerification.memoryLimit", "spec.configuration.smbios.product",
 		"spec.configuration.smbios.family"}, fields)
 }
+
+func TestRefusesObsoleteModelWithoutName(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]bool{
+		"Penryn": false, strings.Repeat("x", 63): false, "": true, strings.Repeat("x", 64): true,
+	} {
+		causes := MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{ObsoleteCPUModels: map[string]bool{name: true}})
+		if !refused {
+			require.Empty(t, causes, name)
+			continue
+		}
+		require.Len(t, causes, 1, name)
+		require.Equal(t, "spec.configuration.obsoleteCPUModels["+strings.Repeat("x", min(len(name), 63))+"]",
+			causes[0].Field)
+	}
+}
