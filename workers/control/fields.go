@@ -2,14 +2,11 @@ package control
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
-
-	"github.com/virtflow/virtflow/contract"
 )
 
 // ConditionFieldsWithoutEffect of the KubeVirt object is True while it has fields that are set and have no effect in
@@ -22,10 +19,10 @@ const (
 	ReasonNoFieldsIgnored = "NoFieldsIgnored"
 )
 
-// Bounds of the message of the condition FieldsWithoutEffect; the length is in bytes.
+// Bounds of the list in the condition FieldsWithoutEffect; the length is in bytes.
 const (
 	mostFieldsListed = 50
-	maxFieldsMessage = 4096
+	maxFieldsList    = 4000
 )
 
 // fieldsCondition returns the condition FieldsWithoutEffect for the paths of such fields.
@@ -38,14 +35,29 @@ func fieldsCondition(paths []string, now time.Time) kubevirt.KubeVirtCondition {
 	if len(paths) == 0 {
 		return c
 	}
-	listed := strings.Join(paths[:min(len(paths), mostFieldsListed)], ", ")
-	if more := len(paths) - mostFieldsListed; more > 0 {
-		listed += fmt.Sprintf(" and %d more", more)
-	}
 	c.Status, c.Reason = corev1.ConditionTrue, ReasonFieldsIgnored
-	c.Message = contract.Cut("These fields are set and have no effect in virtflow (docs/unsupported.md): "+listed,
-		maxFieldsMessage)
+	c.Message = "These fields are set and have no effect in virtflow (docs/unsupported.md): " + listFields(paths)
 	return c
+}
+
+// listFields lists the first paths, each of them whole, and the number of the others.
+func listFields(paths []string) string {
+	listed, n := "", 0
+	for n < min(len(paths), mostFieldsListed) && len(listed)+len(", ")+len(paths[n]) <= maxFieldsList {
+		if n > 0 {
+			listed += ", "
+		}
+		listed += paths[n]
+		n++
+	}
+	switch more := len(paths) - n; {
+	case more == 0:
+		return listed
+	case n == 0:
+		return fmt.Sprintf("%d with long paths", more)
+	default:
+		return fmt.Sprintf("%s and %d more", listed, more)
+	}
 }
 
 // withFields returns the conditions with the condition FieldsWithoutEffect. Its time is that of the last change of its
