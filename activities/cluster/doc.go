@@ -32,5 +32,5 @@
 //	""            nodes                               get, patch   (read before a drain moves or evicts)
 //	""            namespaces                          get      (where a policy or the KubeVirt object asks for labels)
 //	kubevirt.io   kubevirts (own namespace only)      get, list, watch
-//	kubevirt.io   kubevirts/status (the same)         patch    (by workers/control: condition Available)
+//	kubevirt.io   kubevirts/status (the same)         patch    (also by workers/control)
 package cluster
