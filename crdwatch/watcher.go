@@ -151,6 +151,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 		return err
 	}
 	if set := w.options.SetLevel; set != nil {
+		set(zerolog.Disabled) // the KubeVirt object may have gone since the view before
 		follow := func(s settings.Settings) { set(s.LogLevels().Controller) }
 		if err := settings.Follow(i.Settings, follow); err != nil {
 			return err

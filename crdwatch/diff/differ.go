@@ -22,6 +22,8 @@ type Differ struct {
 	*record
 	others   *others
 	entities entities
+	// settings are those that sendSettings has last compared with what was sent; only the informer calls it.
+	settings *watch.NodeSettings
 	// modelsChanged triggers sendModels.
 	modelsChanged chan struct{}
 }

@@ -14,6 +14,10 @@ import (
 // taint. If the object names other CPU models, all nodes differ, and the resyncer sends them.
 func (d *Differ) sendSettings(*kubevirt.KubeVirt) {
 	settings := d.informers.NodeSettings()
+	if d.settings != nil && d.settings.IsSame(settings) {
+		return // control workers write its status now and again
+	}
+	d.settings = &settings
 	paced := false
 	for _, node := range watch.List[*corev1.Node](d.informers.Nodes) {
 		last, known := d.recallNode(node)

@@ -31,6 +31,7 @@ type Informers struct {
 	DataVolumes cache.SharedIndexInformer
 	// Settings has the KubeVirt object.
 	Settings cache.SharedIndexInformer
+	absence  absence
 	// Image is the one that new launchers get; "": no launcher is outdated.
 	Image string
 

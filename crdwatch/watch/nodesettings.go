@@ -2,6 +2,7 @@ package watch
 
 import (
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
@@ -19,10 +20,14 @@ type NodeSettings struct {
 
 // NodeSettings returns the current settings of nodes.
 func (i *Informers) NodeSettings() NodeSettings {
-	version := i.Settings.LastSyncResourceVersion() // of two with the same version the later one counts
+	read := i.Settings.LastSyncResourceVersion() // of two with the same version the later one counts
 	kv, ok := Get[*kubevirt.KubeVirt](i.Settings, i.settingsKey)
+	version := ""
 	if ok {
 		version = kv.ResourceVersion
+		i.absence.end()
+	} else {
+		version = i.absence.version(read)
 	}
 	cluster := settings.From(kv)
 	return NodeSettings{drainTaint: cluster.DrainTaint(), obsoleteModels: cluster.ObsoleteCPUModels(), version: version}
@@ -35,3 +40,32 @@ func (s NodeSettings) IsDrained(node *corev1.Node) bool {
 
 // HasModels reports whether the settings name these obsolete CPU models.
 func (s NodeSettings) HasModels(models []string) bool { return slices.Equal(s.obsoleteModels, models) }
+
+// IsSame reports whether other settings are the same but for their version.
+func (s NodeSettings) IsSame(other NodeSettings) bool {
+	return s.drainTaint == other.drainTaint && s.HasModels(other.obsoleteModels)
+}
+
+// absence has the version up to which the KubeVirt object was known not to exist when that was first seen. What the
+// informer reads later may be ahead of its store, which may lack an object that was created meanwhile.
+type absence struct {
+	mu    sync.Mutex
+	since string // "": not seen
+}
+
+// version returns the version of an absence that begins at read, or has begun before.
+func (a *absence) version(read string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.since == "" {
+		a.since = read
+	}
+	return a.since
+}
+
+// end records that the object exists.
+func (a *absence) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.since = ""
+}

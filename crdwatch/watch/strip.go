@@ -190,7 +190,7 @@ func stripNode(node *corev1.Node) *corev1.Node {
 	}
 	out.Labels = observe.OwnedLabels(node.Labels)
 	out.Annotations = map[string]string{observe.AnnotationCapabilities: contract.CapabilityDigest(node.Labels)}
-	for _, t := range node.Spec.Taints { // of any key: which of them drains a node is the KubeVirt object's to say
+	for _, t := range node.Spec.Taints { // of any key: the KubeVirt object names the one that drains a node
 		out.Spec.Taints = append(out.Spec.Taints, corev1.Taint{Key: t.Key, Effect: t.Effect})
 	}
 	out.Status.NodeInfo.ContainerRuntimeVersion = node.Status.NodeInfo.ContainerRuntimeVersion
