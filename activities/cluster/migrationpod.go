@@ -52,7 +52,7 @@ func (a *Activities) CreateTargetPod(
 	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {
 		return contract.CreateTargetPodResult{}, a.recordTargetRefusal(in.Migration, err)
 	}
-	if options.Limited.CPU, err = a.hasAutoCPULimit(ctx, vmi); err != nil {
+	if options.Limited.CPU, err = a.hasAutoCPULimit(ctx, vmi, options.Settings); err != nil {
 		return contract.CreateTargetPodResult{}, a.recordTargetRefusal(in.Migration, err)
 	}
 	pod, err := render.Target(vmi, migration, options)

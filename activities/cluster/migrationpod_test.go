@@ -12,6 +12,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/internal/settings"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 )
 
@@ -66,6 +67,26 @@ func (w *world) eventsBy(t *testing.T, component, kind, reason string) []string 
 		}
 	}
 	return out
+}
+
+// TestTargetHasCurrentCPULimit: a migration applies the setting of autoCPULimitNamespaceLabelSelector again.
+func TestTargetHasCurrentCPULimit(t *testing.T) {
+	w := newWorld(t)
+	in := w.moving(t)
+	source, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), in.Source.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.True(t, source.Spec.Containers[0].Resources.Limits.Cpu().IsZero())
+	w.Settings = func() settings.Settings {
+		s := settings.Default()
+		s.UseEmulation = true
+		s.Configuration.AutoCPULimitNamespaceLabelSelector = &metav1.LabelSelector{}
+		return s
+	}
+	out, err := w.CreateTargetPod(t.Context(), in)
+	require.NoError(t, err)
+	target, err := w.kubernetes.CoreV1().Pods(w.ns).Get(t.Context(), out.Pod.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.False(t, target.Spec.Containers[0].Resources.Limits.Cpu().IsZero())
 }
 
 // TestCreatesTargetOnce: the target pod is created once, however often it is requested.

@@ -19,6 +19,7 @@ import (
 	"github.com/virtflow/virtflow/activities/cluster/render"
 	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/internal/settings"
 )
 
 // CreateLauncherPod makes the pod of an instance, after the PVC with its VM's persistent state and the Secret with
@@ -97,7 +98,7 @@ func (a *Activities) makePod(ctx context.Context, vmi *kubevirt.VirtualMachineIn
 	if options.NetworkResources, err = a.networkResources(ctx, vmi); err != nil {
 		return nil, err
 	}
-	if options.Limited.CPU, err = a.hasAutoCPULimit(ctx, vmi); err != nil {
+	if options.Limited.CPU, err = a.hasAutoCPULimit(ctx, vmi, options.Settings); err != nil {
 		return nil, err
 	}
 	pod, err := render.Pod(vmi, options)
@@ -143,10 +144,12 @@ func (a *Activities) discardEarlyPod(
 	return out, nil
 }
 
-// hasAutoCPULimit reports whether the KubeVirt object asks for a limit of CPUs for the pods of an instance that sets
+// hasAutoCPULimit reports whether the KubeVirt object asks for a CPU limit for the pods of an instance that sets
 // none. Only where it selects by labels is the namespace read.
-func (a *Activities) hasAutoCPULimit(ctx context.Context, vmi *kubevirt.VirtualMachineInstance) (bool, error) {
-	selector := a.Settings().AutoCPULimits()
+func (a *Activities) hasAutoCPULimit(
+	ctx context.Context, vmi *kubevirt.VirtualMachineInstance, s settings.Settings,
+) (bool, error) {
+	selector := s.AutoCPULimits()
 	_, selects := selector.Requirements()
 	_, limited := vmi.Spec.Domain.Resources.Limits[corev1.ResourceCPU]
 	switch {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/settings"
 )
 
@@ -318,7 +319,7 @@ func TestLauncherLogsAsVerboseAsAsked(t *testing.T) {
 		require.NoError(t, err)
 		return pod.Spec.Containers[0].Env
 	}
-	require.Contains(t, env(4), corev1.EnvVar{Name: "VIRTFLOW_LOG_LEVEL", Value: "debug"})
+	require.Contains(t, env(4), corev1.EnvVar{Name: process.EnvPrefix + "LOG_LEVEL", Value: "debug"})
 	require.Equal(t, env(0), env(2), "KubeVirt's default leaves the launcher's")
 	require.Len(t, env(9), len(env(2))+1)
 }
