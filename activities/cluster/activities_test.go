@@ -406,7 +406,7 @@ func TestAQuotaOnLimits(t *testing.T) {
 	require.Zero(t, limits.Cpu().Value(), "no quota asks for it")
 }
 
-// TestAutoCPULimit: the KubeVirt object selects namespaces whose guests have a limit of CPUs.
+// TestAutoCPULimit: the KubeVirt object selects namespaces whose guests have a CPU limit.
 func TestAutoCPULimit(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.kubernetes.CoreV1().Namespaces().Patch(t.Context(), w.ns, types.MergePatchType,

@@ -144,11 +144,11 @@ func newLogger(name, level, format string) (zerolog.Logger, *Level, error) {
 		return zerolog.Nop(), nil, fmt.Errorf("--log-format: %q is neither json nor console", format)
 	}
 	least := newLevel(l)
-	return leveled(out, least).With().Timestamp().Str("process", name).Logger(), least, nil
+	return withLevel(out, least).With().Timestamp().Str("process", name).Logger(), least, nil
 }
 
-// leveled returns a logger that logs at a level, and so do all loggers that are made from it.
-func leveled(log zerolog.Logger, level *Level) zerolog.Logger {
+// withLevel returns a logger that logs at a level, and so do all loggers that are made from it.
+func withLevel(log zerolog.Logger, level *Level) zerolog.Logger {
 	return log.Level(zerolog.TraceLevel).Sample(level).Hook(level)
 }
 

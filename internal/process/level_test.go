@@ -12,7 +12,7 @@ import (
 func TestLevelFollowsSettings(t *testing.T) {
 	var out bytes.Buffer
 	level := newLevel(zerolog.WarnLevel)
-	log := leveled(zerolog.New(&out), level)
+	log := withLevel(zerolog.New(&out), level)
 	sampled := log.With().Str("of", "sampled").Logger().Sample(&zerolog.BasicSampler{N: 1})
 	lines := func() string {
 		out.Reset()

@@ -8,7 +8,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 )
 
-// LogLevels has the settings of configuration.developerConfiguration.logVerbosity as levels of logs. zerolog.Disabled
+// LogLevels has the settings of configuration.developerConfiguration.logVerbosity as log levels. zerolog.Disabled
 // asks for nothing: a process then logs what its flag asks for.
 type LogLevels struct {
 	// API is for the api server, Controller for control workers and crdwatch, and Launcher for new launchers.
@@ -26,7 +26,7 @@ func (s Settings) LogLevels() LogLevels {
 	}
 }
 
-// The least verbosities of KubeVirt that ask for more than its default of 2 shows.
+// The lowest verbosities of KubeVirt that ask for more than its default of 2 shows.
 const (
 	verbosityOfDebug = 3
 	verbosityOfTrace = 6

@@ -54,7 +54,7 @@ func Default() Settings {
 	}
 }
 
-// AutoCPULimits returns the selector of the namespaces whose launcher pods get a limit of CPUs where the VM sets none.
+// AutoCPULimits returns the selector of the namespaces whose launcher pods get a CPU limit where the VM sets none.
 // As in KubeVirt, an empty selector selects all namespaces, and an invalid one none.
 func (s Settings) AutoCPULimits() labels.Selector {
 	selector, err := metav1.LabelSelectorAsSelector(s.Configuration.AutoCPULimitNamespaceLabelSelector)

@@ -46,7 +46,7 @@ func TestCapabilityLabels(t *testing.T) {
 	}
 }
 
-// TestClusterNamesObsoleteModels: its list stands for KubeVirt's own.
+// TestClusterNamesObsoleteModels: its list replaces KubeVirt's own.
 func TestClusterNamesObsoleteModels(t *testing.T) {
 	labels := CapabilityLabels(offered(), []string{"Penryn", "Skylake-Client-IBRS"})
 	require.NotContains(t, labels, "cpu-model.node.kubevirt.io/Penryn")
