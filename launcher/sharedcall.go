@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// sharedCall makes one call for all that ask while it is in progress. A caller that leaves at its deadline leaves nothing
-// behind, however long the call hangs: singleflight's DoChan keeps a channel of each caller until then. It is safe for
-// concurrent use.
+// sharedCall makes one call for all that ask while it is in progress. A caller that leaves at its deadline leaves
+// nothing behind, however long the call hangs: singleflight's DoChan keeps a channel of each caller until then. It is
+// safe for concurrent use.
 type sharedCall[T any] struct {
 	mu      sync.Mutex
 	current *sharedResult[T] // nil: no call is in progress
@@ -19,8 +19,8 @@ type sharedResult[T any] struct {
 	err   error
 }
 
-// do returns the result of a call that was in progress, or of a new one. It returns the error of ctx if that ends first;
-// the call goes on. The result is that of all callers, so they must not change it.
+// do returns the result of a call that was in progress, or of a new one. It returns the error of ctx if that ends
+// first; the call continues. The result is that of all callers, so they must not change it.
 func (s *sharedCall[T]) do(ctx context.Context, call func() (T, error)) (T, error) {
 	r := s.join(call)
 	select {

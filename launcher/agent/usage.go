@@ -97,8 +97,8 @@ func (u *Usage) ask(withLoad bool) {
 	}
 }
 
-// isMissing reports whether an agent lacks a command, or was started without it. libvirt's error has only the text of the
-// agent's: QEMU's agent says "The command … has not been found", or that it "has been disabled".
+// isMissing reports whether an agent lacks a command, or was started without it. libvirt's error has only the text of
+// the agent's: for QEMU's agent, the command "has not been found", or "has been disabled".
 // https://gitlab.com/qemu-project/qemu/-/blob/v10.0.0/qapi/qmp-dispatch.c
 func isMissing(err error) bool {
 	return err != nil &&

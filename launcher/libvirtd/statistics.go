@@ -20,8 +20,8 @@ const counted = libvirt.DOMAIN_STATS_CPU_TOTAL | libvirt.DOMAIN_STATS_BALLOON | 
 
 // Statistics returns what libvirt and QEMU count of the domain. One call of libvirt's bulk interface asks QEMU; the
 // others, such as the binding's for the number of virtual CPUs, read what libvirt knows. A drive has the name that the
-// guest's bus gives it (vda), an interface that of its tap device. While another call uses QEMU's monitor, what only QEMU
-// knows is left out, rather than waited for. A QEMU that hangs holds the call up without limit.
+// guest's bus gives it (vda), an interface that of its tap device. While another call uses QEMU's monitor, what only
+// QEMU knows is left out, rather than waited for. A QEMU that hangs holds the call up without limit.
 func (l *Libvirt) Statistics() (*rpc.StatisticsResponse, error) {
 	d, err := l.handle()
 	if err != nil {

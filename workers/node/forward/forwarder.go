@@ -49,10 +49,9 @@ type Forwarder struct {
 	Options
 	signals *prometheus.CounterVec
 
-	mu   sync.Mutex
-	pods map[string]*follower
-	// order is that of the pod recorded last.
-	order int
+	mu    sync.Mutex
+	pods  map[string]*follower
+	order int // of the pod recorded last
 	// recording has one call for each UID of a pod.
 	recording singleflight.Group
 	// ctx is the context of Run; nil before. Followers wait for it.

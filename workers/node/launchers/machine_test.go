@@ -17,7 +17,8 @@ func TestMachineIsWhatKubeletHasWritten(t *testing.T) {
 	node := launchertest.NewNode(t)
 	node.AddPod(t, pod)
 	node.WriteVMI(t, pod, `{"metadata":{"namespace":"default","name":"web","uid":"u1","labels":{"app":"web",
-		"kubevirt.io/nodeName":"n"}},"spec":{"domain":{"cpu":{"cores":2},"devices":{"disks":[{"name":"root"},{"name":"data"}],
+		"kubevirt.io/nodeName":"n"}},
+		"spec":{"domain":{"cpu":{"cores":2},"devices":{"disks":[{"name":"root"},{"name":"data"}],
 		"interfaces":[{"name":"default"}]}}}}`)
 	m, err := node.Dialer().Machine(pod)
 	require.NoError(t, err)

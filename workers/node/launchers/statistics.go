@@ -51,7 +51,8 @@ func (l *Launcher) Statistics(ctx context.Context) (*rpc.StatisticsResponse, err
 	return s, nil
 }
 
-// isClosed reports whether either side has closed the connection. gRPC closes it before calls that were in progress fail.
+// isClosed reports whether either side has closed the connection. gRPC closes it before the calls that are in progress
+// fail.
 func (l *Launcher) isClosed() bool {
 	return errors.Is(l.conn.SetReadDeadline(time.Time{}), net.ErrClosed)
 }

@@ -72,7 +72,8 @@ func New(o Options) *Collector {
 	if o.SharedFor == 0 {
 		o.SharedFor = sharedFor
 	}
-	c := &Collector{Options: o, kinds: metrics(), known: map[string]*known{}, slow: map[string]time.Time{}, turn: make(chan struct{}, 1),
+	c := &Collector{Options: o, kinds: metrics(), turn: make(chan struct{}, 1),
+		known: map[string]*known{}, slow: map[string]time.Time{},
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_node_guest_scrapes_total",
 			Help: "Guests that scrapes asked for statistics, by result.",
@@ -95,8 +96,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It takes no longer than the launchers may take for two scrapes: the one in
-// progress, which may be just too old to be shared when it ends, and its own. Those that wait at the same time share it.
+// Collect implements prometheus.Collector. It takes no longer than the launchers may take for two scrapes: one that is
+// in progress, and its own if the answers are too old to be shared by then. Calls that wait at the same time share one.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.turn <- struct{}{}
 	if !time.Now().Before(c.until) {

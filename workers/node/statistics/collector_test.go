@@ -288,8 +288,8 @@ func TestGuestThatMountsWithoutEnd(t *testing.T) {
 		const dropped = "virtflow_node_guest_file_systems_dropped_total"
 		// Each of 21 scrapes has the first file system and 63 others, of which 255 were shown.
 		require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(fmt.Sprintf("# HELP %[1]s File systems that "+
-			"scrapes left out, as a guest has shown too many others in the last hour.\n# TYPE %[1]s counter\n%[1]s %d\n",
-			dropped, 21*63-255)), dropped))
+			"scrapes left out, as a guest has shown too many others in the last hour.\n"+
+			"# TYPE %[1]s counter\n%[1]s %d\n", dropped, 21*63-255)), dropped))
 		time.Sleep(time.Hour)
 		require.Equal(t, rpc.MaxFileSystems, count(t, r, files), "what it has not shown for an hour is forgotten")
 	})

@@ -83,8 +83,8 @@ func labelName(key string) string {
 	}, key)
 }
 
-// restrict drops of an answer what would be no series of this guest: devices and virtual CPUs that its VMI does not have, anything that
-// is there twice, and file systems past the limit. It returns how many file systems are past it.
+// restrict drops of an answer what would be no series of this guest: devices and virtual CPUs that its VMI does not
+// have, anything that is there twice, and file systems past the limit. It returns how many file systems are past it.
 func (k *known) restrict(s *rpc.StatisticsResponse, now time.Time) (dropped int) {
 	vcpus := map[uint32]bool{}
 	s.Vcpus = slices.DeleteFunc(s.Vcpus, func(v *rpc.VCPUStatistics) bool {
@@ -97,7 +97,9 @@ func (k *known) restrict(s *rpc.StatisticsResponse, now time.Time) (dropped int)
 	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(i *rpc.InterfaceStatistics) bool {
 		return !k.interfaces[i.GetName()] || isRepeated(interfaces, i.GetName())
 	})
-	maps.DeleteFunc(k.fileSystems, func(_ fileSystem, shown time.Time) bool { return now.Sub(shown) >= fileSystemKept })
+	maps.DeleteFunc(k.fileSystems, func(_ fileSystem, shown time.Time) bool {
+		return now.Sub(shown) >= fileSystemKept
+	})
 	files := map[fileSystem]bool{}
 	s.FileSystems = slices.DeleteFunc(s.FileSystems, func(f *rpc.GuestFileSystem) bool {
 		this := fileSystem{f.GetDiskName(), f.GetMountPoint(), f.GetType()}
