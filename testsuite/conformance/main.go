@@ -120,7 +120,7 @@ func (o options) execute(ctx context.Context) error {
 		return err
 	}
 	c := &cluster{namespace: o.namespace, image: o.prefix + "/vm-killer:" + o.tag,
-		launcher: o.prefix + "/launcher-with-shell:" + o.tag}
+		launcher: o.prefix + "/launcher:with-shell"}
 	got, err := o.onCluster(ctx, c, chosen)
 	if err == nil {
 		err = o.conclude(all, chosen, got.specs(commit))
