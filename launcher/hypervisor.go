@@ -39,8 +39,8 @@ type Hypervisor interface {
 	// AgentCommand sends one command to the guest's agent and returns its answer, both as JSON. The error wraps
 	// guest.ErrSilent when the agent did not answer.
 	AgentCommand(command string, timeout time.Duration) (string, error)
-	// Statistics returns what libvirt and QEMU count of the domain. Drives and interfaces have libvirt's names. It hangs
-	// where QEMU does.
+	// Statistics returns what libvirt and QEMU count of the domain. Drives and interfaces have libvirt's names. It
+	// hangs where QEMU does.
 	Statistics() (*rpc.StatisticsResponse, error)
 	// MeasureDirtyRate begins to measure how fast the guest changes its memory: Statistics has the result a second
 	// later. It must not be called while the guest is moved.

@@ -135,13 +135,13 @@ func reservedOverhead(d *kubevirtv1.DomainSpec) *kubevirtv1.ReservedOverhead {
 // hasVFIODevice reports whether a machine has a device of its host that it reaches by VFIO, for which the node worker
 // lets its launcher lock memory. USB devices are not among these.
 func hasVFIODevice(d *kubevirtv1.DomainSpec, permitted *kubevirtv1.PermittedHostDevices) bool {
-	isUSB := func(resource string) bool {
-		return permitted != nil && slices.ContainsFunc(permitted.USB, func(u kubevirtv1.USBHostDevice) bool {
-			return u.ResourceName == resource
+	isPCI := func(h kubevirtv1.HostDevice) bool {
+		return permitted == nil || !slices.ContainsFunc(permitted.USB, func(u kubevirtv1.USBHostDevice) bool {
+			return u.ResourceName == h.DeviceName
 		})
 	}
 	return len(d.Devices.GPUs) > 0 ||
-		slices.ContainsFunc(d.Devices.HostDevices, func(h kubevirtv1.HostDevice) bool { return !isUSB(h.DeviceName) }) ||
+		slices.ContainsFunc(d.Devices.HostDevices, isPCI) ||
 		slices.ContainsFunc(d.Devices.Interfaces, func(i kubevirtv1.Interface) bool { return i.SRIOV != nil })
 }
 

@@ -33,7 +33,8 @@ configuration:
 `))
 	const developer, migrations = "spec.configuration.developerConfiguration.", "spec.configuration.migrations."
 	require.Equal(t, []string{
-		developer + "featureGates[3]", migrations + "matchSELinuxLevelOnMigration", migrations + "utilityVolumesTimeout",
+		developer + "featureGates[3]",
+		migrations + "matchSELinuxLevelOnMigration", migrations + "utilityVolumesTimeout",
 		developer + "featureGates[1]", developer + "featureGates[2]", developer + "disabledFeatureGates[1]",
 	}, of(`
 configuration:

@@ -43,7 +43,8 @@ func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCa
 	}
 	for _, model := range slices.Sorted(maps.Keys(c.ObsoleteCPUModels)) {
 		if model == "" || len(model) > contract.LongestCapability {
-			causes = append(causes, invalid(path.Child("obsoleteCPUModels").Key(contract.Cut(model, contract.LongestCapability)),
+			at := path.Child("obsoleteCPUModels").Key(contract.Cut(model, contract.LongestCapability))
+			causes = append(causes, invalid(at,
 				"a name must have from 1 to %d bytes", contract.LongestCapability)...)
 			break // one shows the problem; a list can be of any length
 		}

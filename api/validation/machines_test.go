@@ -56,7 +56,8 @@ func TestRefusesObsoleteModelWithoutName(t *testing.T) {
 	for name, refused := range map[string]bool{
 		"Penryn": false, strings.Repeat("x", 63): false, "": true, strings.Repeat("x", 64): true,
 	} {
-		causes := MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{ObsoleteCPUModels: map[string]bool{name: true}})
+		models := map[string]bool{name: true}
+		causes := MachineConfiguration(&kubevirtv1.KubeVirtConfiguration{ObsoleteCPUModels: models})
 		if !refused {
 			require.Empty(t, causes, name)
 			continue

@@ -27,8 +27,8 @@ type entity[T metav1.Object, O any] struct {
 	// workers process them; nil: everything is sent at once. New objects are, because their workflows queue in
 	// Temporal.
 	isRequest func(last, now O) bool
-	// isRepeatDue reports whether an observation is worth sending although it is the same as the last one; nil: none is.
-	// Known: one was sent before.
+	// isRepeatDue reports whether an observation is worth sending although it is the same as the last one; nil: none
+	// is. Known: one was sent before.
 	isRepeatDue func(object T, known bool) bool
 	related[T, O]
 	// read reads an object from the API server.

@@ -32,7 +32,7 @@ func (l *Libvirt) Statistics() (*rpc.StatisticsResponse, error) {
 	if err != nil {
 		return nil, l.failed("reading the domain's statistics", err)
 	}
-	defer conn.Close() //nolint:errcheck // a reference
+	defer conn.Close()
 	all, err := conn.GetAllDomainStats([]*libvirt.Domain{d}, counted, libvirt.CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
 	if err != nil {
 		return nil, l.failed("reading the domain's statistics", err)

@@ -33,7 +33,7 @@ func (l *Launcher) Statistics(ctx context.Context) (*rpc.StatisticsResponse, err
 	if err != nil && l.isClosed() {
 		return nil, ErrDisconnected
 	}
-	switch status.Code(err) { //nolint:exhaustive // the rest are failures
+	switch status.Code(err) {
 	case codes.OK:
 	case codes.Unimplemented:
 		return nil, ErrNoStatistics
