@@ -281,15 +281,22 @@ func (a *Archive) Unpacked(ctx context.Context, name string) (dir string, err er
 		if len(packages) != 1 {
 			return fmt.Errorf("unpack %s: there are %d packages of that name", name, len(packages))
 		}
-		dir = a.cache.Path("unpacked", strings.TrimSuffix(packages[0].File, ".deb"))
-		return cache.Folder(dir, func(dir string) error {
-			if err := a.Fetch(ctx, packages); err != nil {
-				return err
-			}
-			return a.Extract(ctx, packages, dir)
-		})
+		dir, err = a.Unpack(ctx, strings.TrimSuffix(packages[0].File, ".deb"), packages)
+		return err
 	})
 	return dir, err
+}
+
+// Unpack returns the folder of the cache with the files of some packages, which it fetches the first time. A name begins
+// the folder's.
+func (a *Archive) Unpack(ctx context.Context, name string, packages []Package) (dir string, err error) {
+	dir = a.cache.Path("unpacked", name+"-"+cache.Key(List(packages)))
+	return dir, cache.Folder(dir, func(dir string) error {
+		if err := a.Fetch(ctx, packages); err != nil {
+			return err
+		}
+		return a.Extract(ctx, packages, dir)
+	})
 }
 
 func (a *Archive) file(p Package) string { return a.cache.Path("debs", p.File) }

@@ -97,18 +97,12 @@ func (p *conformanceParts) prepare(ctx context.Context, b *Builder) error {
 		}
 		sources = append(sources, string(source))
 	}
-	shellKey := cache.Key("conformance-shell 1", debian.List(packages))
-	shell := b.Cache.Path("conformance-shell-" + shellKey)
-	if err := cache.Folder(shell, func(dir string) error {
-		if err := b.Debian.Fetch(ctx, packages); err != nil {
-			return err
-		}
-		return b.Debian.Extract(ctx, packages, dir)
-	}); err != nil {
+	shell, err := b.Debian.Unpack(ctx, "conformance-shell", packages)
+	if err != nil {
 		return err
 	}
 	*p = conformanceParts{
-		tag:    cache.Key("conformance 1", key, shellKey, strings.Join(sources, "")),
+		tag:    cache.Key("conformance 1", key, debian.List(packages), strings.Join(sources, "")),
 		guests: guests, guestPackages: guestPackages, shell: shell, shellPackages: packages,
 	}
 	return nil

@@ -12,7 +12,9 @@ import (
 )
 
 // launcherShellPackages returns the packages of the programs that KubeVirt's functional tests run in a launcher's pod.
-func launcherShellPackages() []string { return []string{"bash", "busybox-static", "libvirt-clients"} }
+func launcherShellPackages() []string {
+	return []string{"bash", "busybox-static", "iproute2", "libvirt-clients"}
+}
 
 // launcherWithShell is the launcher's image with what KubeVirt's launchers have besides, and its functional tests run:
 // virsh, a shell, and programs such as stat. The launcher is the same.
@@ -25,20 +27,14 @@ func launcherWithShell(ctx context.Context, b *Builder) (Image, error) {
 	if err != nil {
 		return Image{}, fmt.Errorf("read the recipe: %w", err)
 	}
-	packagesKey := debian.List(packages)
-	shell := b.Cache.Path("launcher-shell-" + cache.Key("launcher-shell 1", packagesKey))
-	if err := cache.Folder(shell, func(dir string) error {
-		if err := b.LauncherDebian.Fetch(ctx, packages); err != nil {
-			return err
-		}
-		return b.LauncherDebian.Extract(ctx, packages, dir)
-	}); err != nil {
+	shell, err := b.LauncherDebian.Unpack(ctx, "launcher-shell", packages)
+	if err != nil {
 		return Image{}, err
 	}
-	key := cache.Key("launcher-with-shell 1", packagesKey, string(source))
+	key := cache.Key("launcher-with-shell 1", debian.List(packages), string(source))
 	return b.launcherImage(ctx, "launcher-with-shell", key, func(top *tree.Tree) error {
 		root := closure.Root(shell)
-		if err := root.Add(top, "/usr/bin/bash", "/usr/bin/virsh"); err != nil {
+		if err := root.Add(top, "/usr/bin/bash", "/usr/bin/virsh", "/usr/sbin/ip"); err != nil {
 			return err
 		}
 		// KubeVirt's libvirt is another daemon, with another socket.

@@ -96,7 +96,7 @@ func NewBuilder(dir cache.Dir, log zerolog.Logger) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, sub := range []string{"", "images", "debs"} {
+	for _, sub := range []string{"", "images", "debs", "unpacked"} {
 		if err := cache.Sweep(dir.Path(sub), time.Hour); err != nil {
 			return nil, err
 		}

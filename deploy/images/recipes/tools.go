@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 
@@ -26,15 +25,8 @@ func tools(ctx context.Context, b *Builder) (Image, error) {
 	if image, found := b.cached("tools", tag); found {
 		return image, nil
 	}
-	dir, err := os.MkdirTemp("", "virtflow-tools-")
+	dir, err := b.Debian.Unpack(ctx, "tools", packages)
 	if err != nil {
-		return Image{}, fmt.Errorf("build image tools: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	if err := b.Debian.Fetch(ctx, packages); err != nil {
-		return Image{}, err
-	}
-	if err := b.Debian.Extract(ctx, packages, dir); err != nil {
 		return Image{}, err
 	}
 	files := tree.New()
