@@ -79,6 +79,9 @@ func (c *cluster) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := awaitNamespaces(ctx); err != nil {
+		return err
+	}
 	if err := c.configure(ctx); err != nil {
 		return err
 	}
@@ -102,34 +105,63 @@ const launcherFlag = "--launcher-image="
 // setLauncher has the processes that know the image of new launchers take another one, and keeps what it was before the
 // first call.
 func (c *cluster) setLauncher(ctx context.Context, image string) error {
-	for _, name := range []string{"deployment/virtflow-crdwatch", "deployment/virtflow-control-worker"} {
-		const path = "/spec/template/spec/containers/0/args"
-		out, err := kubectl(ctx, "", "-n", c.namespace, "get", name, "-o",
-			"jsonpath={.spec.template.spec.containers[0].args}")
-		if err != nil {
+	names := []string{"deployment/virtflow-crdwatch", "deployment/virtflow-control-worker"}
+	for _, name := range names {
+		if err := c.setLauncherOf(ctx, name, image); err != nil {
 			return err
 		}
-		var args []string
-		if err := json.Unmarshal([]byte(out), &args); err != nil {
-			return fmt.Errorf("read the arguments of %s: %w", name, err)
-		}
-		i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, launcherFlag) })
-		if i < 0 {
-			return fmt.Errorf("%s has no argument %s", name, launcherFlag)
-		}
-		if c.launcherBefore == "" {
-			c.launcherBefore = strings.TrimPrefix(args[i], launcherFlag)
-		}
-		patch := fmt.Sprintf(`[{"op":"replace","path":"%s/%d","value":%q}]`, path, i, launcherFlag+image)
-		if _, err := kubectl(ctx, "", "-n", c.namespace, "patch", name, "--type=json", "--patch="+patch); err != nil {
-			return err
-		}
+	}
+	for _, name := range names {
 		if _, err := kubectl(ctx, "", "-n", c.namespace, "rollout", "status", name,
 			"--timeout="+settleTime.String()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// setLauncherOf changes the argument of one deployment.
+func (c *cluster) setLauncherOf(ctx context.Context, name, image string) error {
+	const path = "/spec/template/spec/containers/0/args"
+	out, err := kubectl(ctx, "", "-n", c.namespace, "get", name, "-o",
+		"jsonpath={.spec.template.spec.containers[0].args}")
+	if err != nil {
+		return err
+	}
+	var args []string
+	if err := json.Unmarshal([]byte(out), &args); err != nil {
+		return fmt.Errorf("read the arguments of %s: %w", name, err)
+	}
+	i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, launcherFlag) })
+	if i < 0 {
+		return fmt.Errorf("%s has no argument %s", name, launcherFlag)
+	}
+	if c.launcherBefore == "" {
+		c.launcherBefore = strings.TrimPrefix(args[i], launcherFlag)
+	}
+	patch := fmt.Sprintf(`[{"op":"replace","path":"%s/%d","value":%q}]`, path, i, launcherFlag+image)
+	_, err = kubectl(ctx, "", "-n", c.namespace, "patch", name, "--type=json", "--patch="+patch)
+	return err
+}
+
+// testNamespaces begins the names of the namespaces of KubeVirt's tests. Their preparation fails while one of an earlier
+// run is there.
+const testNamespaces = "namespace/kubevirt-test-"
+
+// awaitNamespaces waits until the namespaces of an earlier run that ended early are gone.
+func awaitNamespaces(ctx context.Context) error {
+	out, err := kubectl(ctx, "", "get", "namespaces", "-o", "name")
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(strings.Fields(out), func(name string) bool {
+		return !strings.HasPrefix(name, testNamespaces)
+	})
+	if len(left) == 0 {
+		return nil
+	}
+	_, err = kubectl(ctx, "", append([]string{"delete", "--ignore-not-found", "--timeout=" + endTime.String()}, left...)...)
+	return err
 }
 
 // isLocal returns an error unless kubectl reaches an API server on this machine: a run changes the cluster, and starts
