@@ -56,12 +56,19 @@ type Collector struct {
 
 	// turn has an element while a scrape is in progress, which may use the following.
 	turn  chan struct{}
-	known map[string]*known
-	slow  map[string]time.Time // until when the launchers of these pods get shortTimeout
-	// logged is when a failure of each pod was last logged.
-	logged map[string]time.Time
-	last   []prometheus.Metric
-	until  time.Time // when last is too old
+	pods  map[string]pod // by UID
+	last  []prometheus.Metric
+	until time.Time // when last is too old
+}
+
+// pod has what scrapes keep of a launcher's pod for the next one.
+type pod struct {
+	// known is nil until Kubernetes' side of the guest is read.
+	known *known
+	// slowUntil is until when the launcher gets shortTimeout.
+	slowUntil time.Time
+	// loggedAt is when a failure was last logged.
+	loggedAt time.Time
 }
 
 // New returns a Collector.
@@ -73,7 +80,6 @@ func New(o Options) *Collector {
 		o.SharedFor = sharedFor
 	}
 	c := &Collector{Options: o, kinds: metrics(), turn: make(chan struct{}, 1),
-		known: map[string]*known{}, slow: map[string]time.Time{},
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtflow_node_guest_scrapes_total",
 			Help: "Guests that scrapes asked for statistics, by result.",
@@ -137,58 +143,50 @@ func (c *Collector) scrape() []prometheus.Metric {
 	})
 	var out []prometheus.Metric
 	type name struct{ namespace, name string }
-	shown, current, slow := map[name]bool{}, map[string]*known{}, map[string]time.Time{}
-	logged := map[string]time.Time{}
+	shown, pods, now := map[name]bool{}, map[string]pod{}, time.Now()
 	for _, a := range c.ask(guests) {
-		if until, isSlow := c.nextSlow(a); isSlow {
-			slow[a.guest.Pod] = until
-		}
-		k, err := c.knownOf(a.guest)
-		if k != nil {
-			current[a.guest.Pod] = k
-		}
-		if a.err == nil {
-			a.err = err
+		p := c.pods[a.guest.Pod]
+		p.slowUntil = slowUntil(p.slowUntil, now, a.err)
+		if p.known == nil {
+			known, err := c.read(a.guest)
+			p.known, a.err = known, cmp.Or(a.err, err)
 		}
 		c.results.WithLabelValues(result(a.err)).Inc()
-		if at := c.logFailure(a); !at.IsZero() {
-			logged[a.guest.Pod] = at
-		}
+		p.loggedAt = c.logFailure(a, p.loggedAt, now)
+		pods[a.guest.Pod] = p
 		// A VMI has one running guest. A launcher that claims to have it as well must not spoil the whole scrape.
 		if this := (name{a.guest.VMI.Namespace, a.guest.VMI.Name}); a.err == nil && !isRepeated(shown, this) {
-			metrics, dropped := k.emit(a.statistics, c.kinds)
+			metrics, dropped := p.known.emit(a.statistics, c.kinds)
 			out = append(out, metrics...)
 			c.dropped.Add(float64(dropped))
 		}
 	}
-	c.known, c.slow, c.logged = current, slow, logged
+	c.pods = pods
 	return out
 }
 
 // logFailure logs why the statistics of a guest could not be read, once in logEvery, since a launcher may fail and
 // succeed in turn. It returns when a failure of the pod was last logged.
-func (c *Collector) logFailure(a answer) time.Time {
-	last, now := c.logged[a.guest.Pod], time.Now()
-	if result(a.err) == resultFailed && now.Sub(last) >= logEvery {
-		last = now
-		c.Log.Warn().Err(a.err).Str("namespace", a.guest.VMI.Namespace).Str("name", a.guest.VMI.Name).
-			Str("uid", a.guest.VMI.UID).Str("node", c.Node).Str("pod_uid", a.guest.Pod).
-			Msg("failed to read statistics of guest")
+func (c *Collector) logFailure(a answer, last, now time.Time) time.Time {
+	if result(a.err) != resultFailed || now.Sub(last) < logEvery {
+		return last
 	}
-	return last
+	c.Log.Warn().Err(a.err).Str("namespace", a.guest.VMI.Namespace).Str("name", a.guest.VMI.Name).
+		Str("uid", a.guest.VMI.UID).Str("node", c.Node).Str("pod_uid", a.guest.Pod).
+		Msg("failed to read statistics of guest")
+	return now
 }
 
-// nextSlow returns until when the launcher of an answer gets the short timeout; false: it gets the full one. The full
-// one is tried again from time to time, for a guest that answers again, but not at once.
-func (c *Collector) nextSlow(a answer) (until time.Time, isSlow bool) {
-	if result(a.err) != resultTimeout {
-		return time.Time{}, false
+// slowUntil returns until when a launcher gets the short timeout, from what that was before an answer. The full one is
+// tried again from time to time, for a guest that answers again, but not at once.
+func slowUntil(before, now time.Time, err error) time.Time {
+	switch {
+	case result(err) != resultTimeout:
+		return time.Time{}
+	case now.Before(before):
+		return before
 	}
-	now := time.Now()
-	if until = c.slow[a.guest.Pod]; now.Before(until) {
-		return until, true
-	}
-	return now.Add(shortFor), true
+	return now.Add(shortFor)
 }
 
 // ask asks the launchers of guests at the same time.
@@ -206,7 +204,7 @@ func (c *Collector) ask(guests []forward.Guest) []answer {
 			continue
 		}
 		ctx := full
-		if now.Before(c.slow[g.Pod]) {
+		if now.Before(c.pods[g.Pod].slowUntil) {
 			ctx = short
 		}
 		all.Go(func() { answers[i].statistics, answers[i].err = g.Launcher.Statistics(ctx) })
@@ -215,11 +213,8 @@ func (c *Collector) ask(guests []forward.Guest) []answer {
 	return answers
 }
 
-// knownOf returns what is known of a guest, which it reads when its pod is first scraped.
-func (c *Collector) knownOf(g forward.Guest) (*known, error) {
-	if k := c.known[g.Pod]; k != nil {
-		return k, nil
-	}
+// read returns what Kubernetes knows of a guest.
+func (c *Collector) read(g forward.Guest) (*known, error) {
 	m, err := c.Machine(g.Pod)
 	if err != nil {
 		return nil, err
