@@ -407,7 +407,7 @@ func TestAcceptsOperatorSettings(t *testing.T) {
 	}, resp.Warnings)
 
 	resp = ask(t, call{path: PathValidateKubeVirt, operation: admissionv1.Update}, `{"spec": {"imageTag": "v1",
-		"configuration": {"seccompConfiguration": {}, "developerConfiguration": {"featureGates": ["NoSuchGate"]}}}}`)
+		"configuration": {"ksmConfiguration": {}, "developerConfiguration": {"featureGates": ["NoSuchGate"]}}}}`)
 	require.False(t, resp.Allowed)
 	require.Len(t, resp.Result.Details.Causes, 2, "settings that would change guests, and unknown gates, are refused")
 }

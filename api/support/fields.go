@@ -73,6 +73,8 @@ func Configuration() []Field {
 		{Path: "configuration.permittedHostDevices.pciHostDevices[].**"},
 		{Path: "configuration.permittedHostDevices.mediatedDevices[].**"},
 		{Path: "configuration.permittedHostDevices.usb[].**"},
+		{Path: "configuration.seccompConfiguration.virtualMachineInstanceProfile.customProfile.localhostProfile"},
+		{Path: "configuration.seccompConfiguration.virtualMachineInstanceProfile.customProfile.runtimeDefaultProfile"},
 		{Path: "configuration.smbios.**"},
 		{Path: "configuration.virtualMachineOptions.**"},
 		{Path: "configuration.vmStateStorageClass"},

@@ -151,7 +151,6 @@ func whyOfConfiguration() [][2]string {
 		{c + "ovmfPath", "the launcher's image has its firmware"},
 		{c + "persistentReservationConfiguration", "reservations need a helper with CAP_SYS_RAWIO beside the launcher"},
 		{c + "roleAggregationStrategy", byManifests},
-		{c + "seccompConfiguration", "launchers have RuntimeDefault, which PodSecurity \"restricted\" asks for"},
 		{c + "selinuxLauncherType", "launchers have their runtime's"},
 		{c + "supportContainerResources", "the launcher's pod has one container, whose resources follow from the VM"},
 		{c + "supportedGuestAgentVersions", later + ": any agent is asked"},

@@ -19,7 +19,7 @@ func TestWithoutEffect(t *testing.T) {
 	require.Empty(t, of(`{}`))
 	require.Empty(t, of(`configuration: {evictionStrategy: None, developerConfiguration: {useEmulation: true}}`))
 	require.Equal(t, []string{
-		"spec.configuration.minCPUModel", "spec.configuration.seccompConfiguration",
+		"spec.configuration.ksmConfiguration", "spec.configuration.minCPUModel",
 		"spec.configuration.virtualMachineInstancesPerNode", "spec.customizeComponents.patches", "spec.infra",
 		"spec.configuration.permittedHostDevices.pciHostDevices[0].externalResourceProvider",
 	}, of(`
@@ -27,7 +27,7 @@ infra: {replicas: 2}
 customizeComponents: {patches: [{resourceName: a, resourceType: Deployment, patch: "{}", type: json}]}
 configuration:
   minCPUModel: Penryn
-  seccompConfiguration: {}
+  ksmConfiguration: {}
   virtualMachineInstancesPerNode: 40
   permittedHostDevices: {pciHostDevices: [{pciVendorSelector: "10DE:1EB8", resourceName: a/b}]}
 `))

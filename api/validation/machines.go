@@ -51,6 +51,7 @@ func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCa
 	}
 	causes = append(causes, causesOf(metavalidation.ValidateLabelSelector(c.AutoCPULimitNamespaceLabelSelector,
 		metavalidation.LabelSelectorValidationOptions{}, path.Child("autoCPULimitNamespaceLabelSelector")))...)
+	causes = append(causes, seccomp(path.Child("seccompConfiguration"), c.SeccompConfiguration)...)
 	if d := c.DeveloperConfiguration; d != nil {
 		causes = append(causes, claimFiles(path.Child("developerConfiguration"), d)...)
 	}

@@ -223,6 +223,12 @@ func TestControlWorkerWritesArePermitted(t *testing.T) {
 		numa.Spec.Containers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_NICE"}
 		require.NoError(t, p.ask(request{operation: admission.Create, resource: "pods", object: numa}),
 			"of a guest that has the NUMA nodes of its host")
+		confined := p.pod()
+		file := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new("a.json")}
+		confined.Spec.SecurityContext.SeccompProfile = file
+		confined.Spec.Containers[0].SecurityContext.SeccompProfile = file
+		require.NoError(t, p.ask(request{operation: admission.Create, resource: "pods", object: confined}),
+			"with the seccomp profile that the KubeVirt object names")
 		require.NoError(t, p.ask(request{operation: admission.Create, resource: "secrets", object: secret(t)}))
 		for _, class := range []string{"", "shared"} {
 			require.NoError(t, p.ask(request{operation: admission.Create, resource: "persistentvolumeclaims",
@@ -308,6 +314,10 @@ func TestLauncherPodsGainNothing(t *testing.T) {
 		"a node":        func(pod *corev1.Pod) { pod.Spec.NodeName = "control-plane" },
 		"maybe root":    func(pod *corev1.Pod) { pod.Spec.SecurityContext.RunAsNonRoot = nil },
 		"no seccomp":    func(pod *corev1.Pod) { pod.Spec.SecurityContext.SeccompProfile = nil },
+		"unconfined": func(pod *corev1.Pod) {
+			pod.Spec.SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined
+			pod.Spec.Containers[0].SecurityContext.SeccompProfile = nil
+		},
 		"sysctls": func(pod *corev1.Pod) {
 			pod.Spec.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "a", Value: "b"}}
 		},
@@ -348,8 +358,12 @@ func TestLauncherPodsGainNothing(t *testing.T) {
 		"no security context": container(func(c *corev1.Container) { c.SecurityContext = nil }),
 		"root":                container(func(c *corev1.Container) { c.SecurityContext.RunAsUser = &root }),
 		"maybe root in it":    container(func(c *corev1.Container) { c.SecurityContext.RunAsNonRoot = &no }),
-		"unconfined": container(func(c *corev1.Container) {
+		"an unconfined container": container(func(c *corev1.Container) {
 			c.SecurityContext.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined
+		}),
+		"another seccomp profile than the pod's": container(func(c *corev1.Container) {
+			c.SecurityContext.SeccompProfile = &corev1.SeccompProfile{
+				Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: new("a.json")}
 		}),
 		"all of /proc": container(func(c *corev1.Container) { c.SecurityContext.ProcMount = &unmasked }),
 		"a capability": container(func(c *corev1.Container) {

@@ -79,7 +79,7 @@ func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 			ServiceAccountName:            serviceAccount(vmi),
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsUser: &uid, RunAsGroup: &uid, FSGroup: &uid, FSGroupChangePolicy: &onRoot, RunAsNonRoot: yes(),
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+				SeccompProfile: seccomp(&o.Settings),
 			},
 			ReadinessGates:            []corev1.PodReadinessGate{{ConditionType: contract.ConditionUnpaused}},
 			NodeSelector:              nodeSelector(vmi, o.Settings),
@@ -155,6 +155,19 @@ func runtimeClass(s *settings.Settings) *string {
 		return &name
 	}
 	return nil
+}
+
+// seccomp returns the profile of launchers: the runtime's default, or the file on their nodes that the cluster's
+// configuration names. The API server refuses a pod whose file has an invalid path, so that no launcher runs with
+// another profile than the configured one.
+func seccomp(s *settings.Settings) *corev1.SeccompProfile {
+	if c := s.Configuration.SeccompConfiguration; c != nil && c.VirtualMachineInstanceProfile != nil {
+		if p := c.VirtualMachineInstanceProfile.CustomProfile; p != nil && p.LocalhostProfile != nil {
+			return &corev1.SeccompProfile{
+				Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: p.LocalhostProfile}
+		}
+	}
+	return &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 }
 
 // VMIForLauncher returns the copy of a VMI from which its launcher builds the domain. It has the identity, the
@@ -252,7 +265,7 @@ func computeContainer(
 			AllowPrivilegeEscalation: &no,
 			ReadOnlyRootFilesystem:   yes(),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: capabilities(vmi)},
-			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			SeccompProfile:           seccomp(&o.Settings),
 		},
 	}
 }

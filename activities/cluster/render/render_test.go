@@ -271,6 +271,32 @@ func TestWhatTheConfigurationSaysOfEveryMachine(t *testing.T) {
 	}
 }
 
+// TestSeccompProfile: pod and container have the cluster's profile, since the container's replaces the pod's.
+func TestSeccompProfile(t *testing.T) {
+	standard := corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	for name, c := range map[string]struct {
+		custom *kubevirt.CustomProfile
+		want   corev1.SeccompProfile
+	}{
+		"none":          {want: standard},
+		"neither":       {custom: &kubevirt.CustomProfile{}, want: standard},
+		"the runtime's": {custom: &kubevirt.CustomProfile{RuntimeDefaultProfile: true}, want: standard},
+		"a file": {custom: &kubevirt.CustomProfile{LocalhostProfile: new("vm/launcher.json")},
+			want: corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost,
+				LocalhostProfile: new("vm/launcher.json")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := settings.Default()
+			s.Configuration.SeccompConfiguration = &kubevirt.SeccompConfiguration{
+				VirtualMachineInstanceProfile: &kubevirt.VirtualMachineInstanceProfile{CustomProfile: c.custom}}
+			pod, err := Pod(example(), Options{Image: "x", Settings: s})
+			require.NoError(t, err)
+			require.Equal(t, c.want, *pod.Spec.SecurityContext.SeccompProfile)
+			require.Equal(t, c.want, *pod.Spec.Containers[0].SecurityContext.SeccompProfile)
+		})
+	}
+}
+
 // TestPullSecrets: those of the disks, then the administrator's for the launcher, each once.
 func TestPullSecrets(t *testing.T) {
 	s := settings.From(&kubevirt.KubeVirt{
