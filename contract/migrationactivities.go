@@ -100,6 +100,9 @@ type ConfigureMigrationInput struct {
 type ConfigureMigrationResult struct {
 	Policy        string                 `json:"policy,omitempty"`
 	Configuration MigrationConfiguration `json:"configuration"`
+	// Network is the NetworkAttachmentDefinition, as namespace/name, of the only network that the guest may be moved
+	// over ("": the one that the nodes have).
+	Network string `json:"network,omitempty"`
 }
 
 // CreateTargetPodInput asks for the launcher pod that a migration's guest is to be moved to. What its node has to offer
@@ -204,6 +207,9 @@ type PrepareTargetInput struct {
 	Pod       Object         `json:"pod"`
 	Offer     MigrationOffer `json:"offer"`
 	Expires   time.Time      `json:"expires"`
+	// Network has the meaning of ConfigureMigrationResult's. The activity fails with ErrorUnsuitable where the node does
+	// not have that network.
+	Network string `json:"network,omitempty"`
 }
 
 // PreparedTarget has the address and the key by which the source finds the target.
@@ -223,6 +229,8 @@ type MigrateDomainInput struct {
 	Configuration MigrationConfiguration `json:"configuration"`
 	// CompletionSeconds is how long it may take: CompletionPerGiB times the size to copy; 0: no limit.
 	CompletionSeconds int64 `json:"completionSeconds,omitempty"`
+	// Network has the meaning of ConfigureMigrationResult's. A guest whose node does not have that network stays.
+	Network string `json:"network,omitempty"`
 }
 
 // AbortMigrationInput asks the source's node to abort. The outcome is ActivityMigrateDomain's result, or has to be

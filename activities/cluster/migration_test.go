@@ -14,6 +14,7 @@ import (
 
 	"github.com/virtflow/virtflow/activities/cluster"
 	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/internal/settings"
 	fakekube "github.com/virtflow/virtflow/testsuite/kube"
 )
 
@@ -301,10 +302,15 @@ func TestConfigureMigration(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.machine(t)
 	in := contract.ConfigureMigrationInput{VMI: vmi}
+	w.Settings = func() settings.Settings {
+		s := settings.Default()
+		s.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{Network: new("infra/moves")}
+		return s
+	}
 	w.fake.Calls()
 	out, err := w.ConfigureMigration(t.Context(), in)
 	require.NoError(t, err)
-	require.Equal(t, contract.ConfigureMigrationResult{
+	require.Equal(t, contract.ConfigureMigrationResult{Network: "infra/moves",
 		Configuration: contract.MigrationConfiguration{CompletionPerGiB: 150, Progress: 150}}, out)
 	w.calls(t)
 
@@ -330,6 +336,7 @@ func TestConfigureMigration(t *testing.T) {
 	out, err = a.ConfigureMigration(t.Context(), in)
 	require.NoError(t, err)
 	require.Equal(t, "web", out.Policy)
+	require.Equal(t, "infra/moves", out.Network, "no policy has one")
 	require.Equal(t, contract.MigrationConfiguration{CompletionPerGiB: 10, Progress: 150, PostCopy: true,
 		Disruption: true}, out.Configuration)
 	w.calls(t, "GET virtualmachineinstances", "GET namespaces")

@@ -16,15 +16,16 @@ func (a *Activities) ConfigureMigration(
 	ctx context.Context, in contract.ConfigureMigrationInput,
 ) (contract.ConfigureMigrationResult, error) {
 	s := a.Settings()
+	out := contract.ConfigureMigrationResult{Configuration: s.Under(nil), Network: s.Migrations().Network}
 	if a.Policies == nil {
-		return contract.ConfigureMigrationResult{Configuration: s.Under(nil)}, nil
+		return out, nil
 	}
 	policies, err := a.Policies()
 	if err != nil {
 		return contract.ConfigureMigrationResult{}, failure("reading the MigrationPolicies", err)
 	}
 	if len(policies) == 0 {
-		return contract.ConfigureMigrationResult{Configuration: s.Under(nil)}, nil
+		return out, nil
 	}
 	vmi, err := a.readVMI(ctx, in.VMI)
 	if err != nil {
@@ -41,10 +42,8 @@ func (a *Activities) ConfigureMigration(
 		}
 		labels = namespace.Labels
 	}
-	policy := settings.MatchPolicy(policies, vmi.Labels, labels)
-	out := contract.ConfigureMigrationResult{Configuration: s.Under(policy)}
-	if policy != nil {
-		out.Policy = policy.Name
+	if policy := settings.MatchPolicy(policies, vmi.Labels, labels); policy != nil {
+		out.Policy, out.Configuration = policy.Name, s.Under(policy)
 	}
 	return out, nil
 }

@@ -406,6 +406,12 @@ func TestAcceptsOperatorSettings(t *testing.T) {
 		"disabling the feature gate ImageVolume has no effect in virtflow",
 	}, resp.Warnings)
 
+	resp = ask(t, call{path: PathValidateKubeVirt, operation: admissionv1.Update},
+		`{"spec": {"configuration": {"migrations": {"network": "moves"}}}}`)
+	require.True(t, resp.Allowed, resp.Result)
+	require.Len(t, resp.Warnings, 1)
+	require.Contains(t, resp.Warnings[0], "spec.configuration.migrations.network: no operator adds this network")
+
 	resp = ask(t, call{path: PathValidateKubeVirt, operation: admissionv1.Update}, `{"spec": {"imageTag": "v1",
 		"configuration": {"ksmConfiguration": {}, "developerConfiguration": {"featureGates": ["NoSuchGate"]}}}}`)
 	require.False(t, resp.Allowed)

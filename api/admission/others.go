@@ -28,7 +28,7 @@ func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) adm
 	if err != nil {
 		return badRequest(err)
 	}
-	causes, warnings := []metav1.StatusCause{}, gateWarnings(kv)
+	causes, warnings := []metav1.StatusCause{}, append(gateWarnings(kv), networkWarnings(kv)...)
 	for _, c := range unlisted {
 		if why := support.WhyNoEffect(strings.TrimPrefix(c.Field, "spec.")); why != "" {
 			warnings = append(warnings, c.Field+" has no effect: "+why)
@@ -40,6 +40,16 @@ func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) adm
 	causes = append(causes, validation.MigrationConfiguration(kv.Spec.Configuration.MigrationConfiguration)...)
 	causes = append(causes, validation.MachineConfiguration(&kv.Spec.Configuration)...)
 	return answer(causes, warnings...)
+}
+
+// networkWarnings warns of a network for migrations: in KubeVirt, the operator adds it to the pods that need it.
+func networkWarnings(kv *kubevirtv1.KubeVirt) []string {
+	m := kv.Spec.Configuration.MigrationConfiguration
+	if m == nil || m.Network == nil || *m.Network == "" {
+		return nil
+	}
+	return []string{"spec.configuration.migrations.network: no operator adds this network to the pods of node workers, " +
+		"and guests move only between nodes whose node worker has it as migration0: apply deploy/migration-network"}
 }
 
 // gateWarnings returns warnings for gates that have no effect.

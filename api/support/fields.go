@@ -62,6 +62,7 @@ func Configuration() []Field {
 		{Path: "configuration.migrations.bandwidthPerMigration"},
 		{Path: "configuration.migrations.completionTimeoutPerGiB"},
 		{Path: "configuration.migrations.disableTLS", Values: []string{"false"}},
+		{Path: "configuration.migrations.network"},
 		{Path: "configuration.migrations.nodeDrainTaintKey"},
 		{Path: "configuration.migrations.parallelMigrationsPerCluster"},
 		{Path: "configuration.migrations.parallelOutboundMigrationsPerNode"},

@@ -143,7 +143,6 @@ func whyOfConfiguration() [][2]string {
 		{c + "migrations.matchSELinuxLevelOnMigration", noLevel},
 		{c + "migrations.utilityVolumesTimeout", noUtility},
 		{c + "migrations.maxDowntimeMs", later + ": the downtime grows by itself while a guest does not converge"},
-		{c + "migrations.network", later + ": guests move by migration0 of the node worker's pod, or on the pod network"},
 		{c + "minCPUModel", noReader},
 		{c + "network.binding", "a binding plugin is a program that changes the guest's domain beside the launcher"},
 		{c + "network.defaultNetworkInterface", removed},

@@ -82,6 +82,9 @@ func MigrationConfiguration(c *kubevirtv1.MigrationConfiguration) []metav1.Statu
 			causes = append(causes, invalid(path.Child(n.name), "must be greater than 0")...)
 		}
 	}
+	if n := c.Network; n != nil && *n != "" {
+		causes = append(causes, definitionName(path.Child("network"), *n)...)
+	}
 	if k := c.NodeDrainTaintKey; k != nil && *k != "" {
 		for _, text := range names.IsQualifiedName(*k) {
 			causes = append(causes, invalid(path.Child("nodeDrainTaintKey"), "%s", text)...)

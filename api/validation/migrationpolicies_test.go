@@ -57,16 +57,16 @@ func TestInvalidConfiguration(t *testing.T) {
 	minus, zero, none := int64(-1), int64(0), uint32(0)
 	less, key, wrong := resource.MustParse("-1Mi"), "example.com/drain", "a b"
 	require.Empty(t, MigrationConfiguration(&kubevirtv1.MigrationConfiguration{CompletionTimeoutPerGiB: &zero,
-		ProgressTimeout: &zero, NodeDrainTaintKey: &key}))
+		ProgressTimeout: &zero, NodeDrainTaintKey: &key, Network: new("infra/moves")}))
 	var fields []string
 	for _, cause := range MigrationConfiguration(&kubevirtv1.MigrationConfiguration{
 		CompletionTimeoutPerGiB: &minus, ProgressTimeout: &minus, UtilityVolumesTimeout: &minus,
 		BandwidthPerMigration: &less, ParallelMigrationsPerCluster: &none, ParallelOutboundMigrationsPerNode: &none,
-		NodeDrainTaintKey: &wrong,
+		Network: new("infra/moves@net1"), NodeDrainTaintKey: &wrong,
 	}) {
 		fields = append(fields, strings.TrimPrefix(cause.Field, "spec.configuration.migrations."))
 	}
 	require.Equal(t, []string{"completionTimeoutPerGiB", "progressTimeout", "utilityVolumesTimeout",
 		"bandwidthPerMigration", "parallelMigrationsPerCluster", "parallelOutboundMigrationsPerNode",
-		"nodeDrainTaintKey"}, fields)
+		"network", "nodeDrainTaintKey"}, fields)
 }

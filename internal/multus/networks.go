@@ -39,6 +39,15 @@ func Definition(n *kubevirt.MultusNetwork, namespace string) (inNamespace, name 
 	return namespace, n.NetworkName
 }
 
+// QualifiedName returns the name of a NetworkAttachmentDefinition with its namespace: the given one, if the name has
+// none.
+func QualifiedName(name, namespace string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return namespace + "/" + name
+}
+
 // ResourceVariable returns the name of the environment variable with the resource of a network's device.
 func ResourceVariable(network string) string { return "KUBEVIRT_RESOURCE_NAME_" + network }
 

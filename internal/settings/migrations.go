@@ -6,6 +6,7 @@ import (
 
 	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/defaults"
+	"github.com/virtflow/virtflow/internal/multus"
 )
 
 // Defaults of KubeVirt 1.9 for migrations.
@@ -23,6 +24,9 @@ type Migrations struct {
 	PerCluster, PerNode int
 	// Configuration applies to guests without a MigrationPolicy that overrides it.
 	Configuration contract.MigrationConfiguration
+	// Network is the NetworkAttachmentDefinition, as namespace/name, of the only network that guests may be moved over;
+	// "": the one that the nodes have.
+	Network string
 }
 
 // Migrations returns the cluster's settings of migrations. An invalid value counts as not set.
@@ -40,6 +44,9 @@ func (s Settings) Migrations() Migrations {
 	c := s.Configuration.MigrationConfiguration
 	if c == nil {
 		return m
+	}
+	if n := c.Network; n != nil && *n != "" {
+		m.Network = contract.Cut(multus.QualifiedName(*n, s.Namespace), maxNetwork)
 	}
 	if n := c.ParallelMigrationsPerCluster; n != nil && *n > 0 {
 		m.PerCluster = int(*n)
@@ -92,6 +99,9 @@ func override(c *contract.MigrationConfiguration, by overrides) {
 		c.MaxDowntimeMs = int64(*ms)
 	}
 }
+
+// maxNetwork is in bytes: those of the longest names of a namespace and of an object in it.
+const maxNetwork = 63 + 1 + 253
 
 // maxDowntimeMs is the maximum in the definitions of both objects.
 const maxDowntimeMs = 2_000_000

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,17 @@ func TestMigrationsHaveKubeVirtsDefaults(t *testing.T) {
 	require.Equal(t, want, migrations(&kubevirt.MigrationConfiguration{}).Migrations())
 	want.Configuration.MaxDowntimeMs = 900
 	require.Equal(t, want, migrations(nil, defaults.GateMigrationStall).Migrations())
+}
+
+func TestNetworkOfMigrations(t *testing.T) {
+	for network, want := range map[string]string{
+		"": "", "moves": "virtflow/moves", "infra/moves": "infra/moves",
+		strings.Repeat("x", 400): "virtflow/" + strings.Repeat("x", 308),
+	} {
+		kv := &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow"}}
+		kv.Spec.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{Network: &network}
+		require.Equal(t, want, From(kv).Migrations().Network)
+	}
 }
 
 func TestMigrationsAreConfigured(t *testing.T) {

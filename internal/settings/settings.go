@@ -24,6 +24,8 @@ type Settings struct {
 	// Cluster has the settings that defaults and rules use: those of the webhooks, and of the instances that virtflow
 	// makes.
 	defaults.Cluster
+	// Namespace has the KubeVirt object; "": there is none.
+	Namespace string
 	// UseEmulation runs guests without KVM.
 	UseEmulation bool
 	// CPUAllocationRatio is the number of virtual CPUs for each CPU that a pod requests.
@@ -70,6 +72,7 @@ func From(kv *kubevirt.KubeVirt) Settings {
 	if kv == nil {
 		return s
 	}
+	s.Namespace = kv.Namespace
 	// Whatever its value, as in KubeVirt.
 	_, s.VGAForEFI = kv.Annotations[kubevirt.VGADisplayForEFIGuestsX86Annotation]
 	s.PullSecrets = kv.Spec.ImagePullSecrets

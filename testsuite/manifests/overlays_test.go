@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,9 +9,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/virtflow/virtflow/internal/multus"
 )
 
 const deploy = "../../deploy"
@@ -146,6 +150,35 @@ func TestPodsAndNodeWorkerUseOneLauncherImage(t *testing.T) {
 				"for launcher pods name %s", overlay, reference)
 		}
 	}
+}
+
+// TestMigrationNetworkIsAComponent: node workers' pods get the network that the KubeVirt object then requires.
+func TestMigrationNetworkIsAComponent(t *testing.T) {
+	dir := t.TempDir()
+	from, err := filepath.Abs(deploy)
+	require.NoError(t, err)
+	from, err = filepath.Rel(dir, from) // kustomize refuses absolute paths
+	require.NoError(t, err)
+	overlay := fmt.Sprintf("resources: [%[1]s/base]\ncomponents: [%[1]s/migration-network]\n", from)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, r := range resources.Resources() {
+		o, err := r.Map()
+		require.NoError(t, err)
+		switch o["kind"] {
+		case "DaemonSet":
+			found["pods"], _, err = unstructured.NestedString(o, "spec", "template", "metadata", "annotations",
+				multus.AnnotationNetworks)
+		case "KubeVirt":
+			found["object"], _, err = unstructured.NestedString(o, "spec", "configuration", "migrations", "network")
+		}
+		require.NoError(t, err)
+	}
+	require.Equal(t, map[string]string{"pods": "migration@migration0", "object": "migration"}, found)
+	require.Equal(t, multus.QualifiedName(found["object"], "virtflow"),
+		multus.Requested(found["pods"], "virtflow", "migration0"))
 }
 
 // TestMonitoringIsOneFolder: the scrape configuration, the alerts, and the dashboard with the label for Grafana's

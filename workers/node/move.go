@@ -131,6 +131,9 @@ func (m *Mover) PrepareTarget(
 	if err := p.Validate(); err != nil {
 		return none, &activities.RefusedError{Message: err.Error()}
 	}
+	if err := m.Targets.CheckNetwork(in.Network); err != nil {
+		return none, &activities.RefusedError{Message: err.Error()}
+	}
 	launcher, err := s.reach(ctx, in.Pod.UID)
 	if err != nil {
 		return none, err
@@ -268,6 +271,9 @@ func (m *Mover) session(
 			outcome = contract.MigrationOutcome{Result: contract.ResultLost, Reason: err.Error()}
 		}
 		return nil, &outcome, nil
+	}
+	if err := m.Targets.CheckNetwork(in.Network); err != nil {
+		return nil, &contract.MigrationOutcome{Result: contract.ResultStayed, Reason: err.Error()}, nil
 	}
 	session, err := m.Sessions.Begin(in.Migration.UID, in.VMI, migration.Peer{
 		Address: in.Target.Address, Fingerprint: migration.Fingerprint(in.Target.Fingerprint),

@@ -620,6 +620,26 @@ func prepares(m *move) error {
 	return err
 }
 
+// TestMovesOverRequiredNetworkOnly: an end without the required network refuses the guest before anything is moved.
+func TestMovesOverRequiredNetworkOnly(t *testing.T) {
+	const network = "virtflow/moves"
+	m := newMove(t)
+	m.prepare()
+	_, err := m.to.activities.PrepareTarget(t.Context(), contract.PrepareTargetInput{Migration: moved,
+		VMI: input.VMI, Pod: m.to.pod, Offer: m.offer, Expires: m.expires, Network: network})
+	requireKind(t, err, contract.ErrorUnsuitable, true)
+	require.ErrorContains(t, err, "requests no network as migration0")
+
+	in := m.input()
+	in.Network = network
+	session, outcome, err := m.from.mover.session(t.Context(), in)
+	require.NoError(t, err)
+	require.Nil(t, session)
+	require.Equal(t, contract.ResultStayed, outcome.Result)
+	require.Contains(t, outcome.Reason, "requests no network as migration0")
+	require.Empty(t, m.from.launcher.begun)
+}
+
 // TestUnsuitableTarget: the target is found unsuitable when it has the source's files: nothing was moved, and the
 // outcome has the reason.
 func TestUnsuitableTarget(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	activities "github.com/virtflow/virtflow/activities/node"
 	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/internal/process"
 	"github.com/virtflow/virtflow/internal/streams/migration"
 	"github.com/virtflow/virtflow/internal/streams/wire"
@@ -62,6 +63,8 @@ type Options struct {
 	// that. MigrationPort is the port, which is open only while a guest is expected.
 	PodIP         string
 	MigrationPort uint16
+	// PodNamespace and PodNetworks are the namespace of this pod, and its annotation for Multus.
+	PodNamespace, PodNetworks string
 }
 
 // AddFlags registers the flags of o. Temporal's address is that of the node gateway. The node's name also comes from
@@ -81,6 +84,11 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.PodIP, "pod-ip", os.Getenv("POD_IP"),
 		"address of this pod, where guests arrive from other nodes unless the pod has an interface migration0 "+
 			"(also from POD_IP)")
+	f.StringVar(&o.PodNamespace, "pod-namespace", os.Getenv("POD_NAMESPACE"),
+		"namespace of this pod (also from POD_NAMESPACE)")
+	f.StringVar(&o.PodNetworks, "pod-networks", os.Getenv("POD_NETWORKS"),
+		"annotation "+multus.AnnotationNetworks+" of this pod, which names the network of migration0 (also from "+
+			"POD_NETWORKS)")
 	f.Uint16Var(&o.MigrationPort, "migration-port", migration.Port,
 		"port for that; it is open only while a guest is expected")
 	f.IntVar(&o.MaxDevices, "max-devices", 1000,
@@ -173,6 +181,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	sessions := migrate.NewSessions(o.NodeName, p.Log, p.Registry)
 	mover := NewMover(starter, sessions, migrate.NewTargets(migrate.TargetOptions{
 		Log: p.Log, Pod: address, Port: o.MigrationPort, Registry: p.Registry,
+		Node: o.NodeName, Network: multus.Requested(o.PodNetworks, o.PodNamespace, migrate.Interface),
 	}))
 	a := &activities.Activities{Starter: starter, Operator: starter, Mover: mover, Report: host.report}
 	working, stop := context.WithCancel(life)

@@ -150,6 +150,9 @@ func (e *migration) prepare(ctx workflow.Context) error {
 	s.PrepareSent = true
 	in := contract.PrepareTargetInput{Migration: s.Object, VMI: s.VMI, Pod: s.podObject(&s.Target), Offer: *s.Offer,
 		Expires: workflow.Now(ctx).Add(s.copyTime() + copySlack)}
+	if s.Settings != nil {
+		in.Network = s.Settings.Network
+	}
 	p, err := callNode[contract.PreparedTarget](ctx, &s.Target, actPrepare, contract.ActivityPrepareTarget, in)
 	if err == nil {
 		s.Prepared = &p
@@ -170,7 +173,7 @@ func (e *migration) migrate(ctx workflow.Context) error {
 		in.Target = *s.Prepared
 	}
 	if s.Settings != nil {
-		in.Configuration = s.Settings.Configuration
+		in.Configuration, in.Network = s.Settings.Configuration, s.Settings.Network
 	}
 	l := limits{scheduleToStart: time.Minute, startToClose: all, scheduleToClose: all}
 	if s.Prepared == nil {

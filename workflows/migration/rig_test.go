@@ -286,7 +286,8 @@ func (r *rig) register() {
 	})
 	registerActivity(r, contract.ActivityConfigureMigration,
 		func(context.Context, contract.ConfigureMigrationInput) (contract.ConfigureMigrationResult, error) {
-			return contract.ConfigureMigrationResult{Policy: "fast", Configuration: r.configuration}, nil
+			return contract.ConfigureMigrationResult{Policy: "fast", Configuration: r.configuration,
+				Network: "virtflow/moves"}, nil
 		})
 	registerActivity(r, contract.ActivityOfferMigration,
 		func(_ context.Context, in contract.OfferMigrationInput) (contract.MigrationOffer, error) {
@@ -298,6 +299,7 @@ func (r *rig) register() {
 		func(_ context.Context, in contract.PrepareTargetInput) (contract.PreparedTarget, error) {
 			require.Equal(r.t, "t", in.Pod.UID)
 			require.NotEmpty(r.t, in.Offer.Fingerprint)
+			require.Equal(r.t, "virtflow/moves", in.Network)
 			return contract.PreparedTarget{Address: "10.0.0.2:8188", Fingerprint: "g", Network: "Pod"}, nil
 		})
 	registerActivity(r, contract.ActivityAdjustMigration, func(

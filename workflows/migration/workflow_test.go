@@ -43,6 +43,7 @@ func TestMovesGuest(t *testing.T) {
 		Stats: contract.MigrationStats{TotalMs: 3000, DowntimeMs: 140, Bytes: 1 << 20}}, result)
 	require.Equal(t, int64(7*150), r.moves[0].CompletionSeconds, "of 1 GiB and 5 GB, in gigabytes rounded up")
 	require.Equal(t, 4, r.moves[0].Configuration.Parallel)
+	require.Equal(t, "virtflow/moves", r.moves[0].Network)
 	require.LessOrEqual(t, r.patches, 4)
 	require.Zero(t, r.count(contract.ActivityReadMigration), "nothing is read of a new one")
 	for _, once := range []string{contract.ActivityCreateTargetPod, contract.ActivityOfferMigration,

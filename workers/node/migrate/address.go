@@ -15,8 +15,8 @@ const (
 	NetworkMigration Network = "Migration"
 )
 
-// migrationInterface is KubeVirt's name for a network interface of the node worker's pod that is for migrations only.
-const migrationInterface = "migration0"
+// Interface is KubeVirt's name for a network interface of the node worker's pod that is for migrations only.
+const Interface = "migration0"
 
 // interfaceAddresses returns the addresses of an interface of this network namespace; nil: there is no such interface.
 func interfaceAddresses(name string) ([]netip.Prefix, error) {
@@ -57,11 +57,42 @@ func chooseAddress(migration []netip.Prefix, pod netip.Addr) (netip.Addr, Networ
 	case chosen.IsValid():
 		return chosen, NetworkMigration, nil
 	case migration != nil: // the pod's network is no substitute for a configured one
-		return chosen, "", fmt.Errorf("%s has no address that other nodes can reach", migrationInterface)
+		return chosen, "", fmt.Errorf("%s has no address that other nodes can reach", Interface)
 	case !pod.IsValid():
-		return chosen, "", fmt.Errorf("there is neither %s nor an address of the pod", migrationInterface)
+		return chosen, "", fmt.Errorf("there is neither %s nor an address of the pod", Interface)
 	}
 	return pod, NetworkPod, nil
+}
+
+// CheckNetwork returns an error unless this node's guests can be moved over the only network that they may be moved
+// over ("": any). Otherwise the copy would silently use the pod's network, or another one.
+func (t *Targets) CheckNetwork(required string) error {
+	if required == "" {
+		return nil
+	}
+	const field, fix = "the KubeVirt object's configuration.migrations.network", "apply deploy/migration-network"
+	switch t.Network {
+	case required:
+	case "":
+		return fmt.Errorf("%s is %s, but the node worker's pod on node %s requests no network as %s: %s",
+			field, required, t.Node, Interface, fix)
+	default:
+		return fmt.Errorf("%s is %s, but the node worker's pod on node %s requests %s as %s: change one "+
+			"of them", field, required, t.Node, t.Network, Interface)
+	}
+	own, err := t.Addresses(Interface)
+	if err != nil {
+		return err
+	}
+	const look = "look at the events of the node worker's pod for errors of Multus"
+	if own == nil {
+		return fmt.Errorf("%s is %s, but the node worker's pod on node %s has no %s: %s",
+			field, required, t.Node, Interface, look)
+	}
+	if _, _, err := chooseAddress(own, netip.Addr{}); err != nil {
+		return fmt.Errorf("%s is %s, but on node %s %w: %s", field, required, t.Node, err, look)
+	}
+	return nil
 }
 
 // maxSourceAddresses limits what a source may have a target expect: a pod has two, and a migration network adds others.
@@ -69,7 +100,7 @@ const maxSourceAddresses = 8
 
 // SourceAddresses returns the addresses that this node's own streams may come from at other nodes.
 func (t *Targets) SourceAddresses() ([]string, error) {
-	own, err := t.Addresses(migrationInterface)
+	own, err := t.Addresses(Interface)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestInterfaceAddresses(t *testing.T) {
 	own, err := interfaceAddresses("lo")
 	require.NoError(t, err)
 	require.Contains(t, own, netip.MustParsePrefix("127.0.0.1/8"))
-	none, err := interfaceAddresses(migrationInterface)
+	none, err := interfaceAddresses(Interface)
 	require.NoError(t, err)
 	require.Nil(t, none)
 }
@@ -80,4 +80,31 @@ func TestSourceAddresses(t *testing.T) {
 	require.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
 		ParseAddresses([]string{"::ffff:10.0.0.1", "no address", "fd00::1"}))
 	require.Len(t, ParseAddresses(slices.Repeat([]string{"10.0.0.1"}, 100)), maxSourceAddresses)
+}
+
+// TestChecksRequiredNetwork: a guest moves over the required network or not at all.
+func TestChecksRequiredNetwork(t *testing.T) {
+	for name, c := range map[string]struct {
+		required, network string
+		own               []netip.Prefix
+		fails             string
+	}{
+		"none is required":        {},
+		"it is there":             {required: "virtflow/moves", network: "virtflow/moves", own: []netip.Prefix{netip.MustParsePrefix("192.168.9.4/24")}},
+		"no network is requested": {required: "virtflow/moves", fails: "requests no network as migration0: apply deploy/migration-network"},
+		"another is requested":    {required: "virtflow/moves", network: "infra/moves", fails: "requests infra/moves as migration0"},
+		"it was not made":         {required: "virtflow/moves", network: "virtflow/moves", fails: "has no migration0"},
+		"it has no address": {required: "virtflow/moves", network: "virtflow/moves",
+			own: []netip.Prefix{netip.MustParsePrefix("fe80::1/64")}, fails: "has no address that other nodes can reach"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := NewTargets(TargetOptions{Pod: netip.MustParseAddr("10.244.1.7"), Network: c.network,
+				Addresses: func(string) ([]netip.Prefix, error) { return c.own, nil }}).CheckNetwork(c.required)
+			if c.fails == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.fails)
+		})
+	}
 }

@@ -43,8 +43,12 @@ var (
 // TargetOptions configures Targets.
 type TargetOptions struct {
 	Log zerolog.Logger
+	// Node is the name of this node.
+	Node string
 	// Pod is the address of the node worker's pod.
 	Pod netip.Addr
+	// Network is the NetworkAttachmentDefinition, as namespace/name, that the pod requests as migration0; "": none.
+	Network string
 	// Port is the port to listen on; 0: any free one.
 	Port uint16
 	// Addresses returns the addresses of a network interface, nil if there is none; by default those of the system.
@@ -261,7 +265,7 @@ func (t *Targets) open() error {
 	if t.listener != nil {
 		return nil
 	}
-	own, err := t.Addresses(migrationInterface)
+	own, err := t.Addresses(Interface)
 	if err != nil {
 		return err
 	}

@@ -282,7 +282,7 @@ func TestListensOnMigrationNetwork(t *testing.T) {
 		lo, err := netlink.LinkByName("lo")
 		require.NoError(t, err)
 		require.NoError(t, netlink.LinkSetUp(lo))
-		own := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: migrationInterface}, PeerName: "peer"}
+		own := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: Interface}, PeerName: "peer"}
 		require.NoError(t, netlink.LinkAdd(own))
 		_, err = r.targets.Prepare(p)
 		require.ErrorContains(t, err, "other nodes can reach")
