@@ -386,7 +386,7 @@ func TestAcceptsOperatorSettings(t *testing.T) {
 			"imagePullPolicy": "Always", "handlerConfiguration": {"restClient": {"rateLimiter": {"tokenBucketRateLimiter":
 				{"qps": 1, "burst": 2}}}},
 			"developerConfiguration": {"featureGates": ["HotplugVolumes", "Root", "Sidecar", "Snapshot"],
-				"disabledFeatureGates": ["ImageVolume", "PasstBinding"],
+				"disabledFeatureGates": ["ImageVolume", "PasstBinding"], "minimumClusterTSCFrequency": 2000000000,
 				"logVerbosity": {"virtAPI": 2, "virtHandler": 3, "nodeVerbosity": {"node1": 4}}}},
 		"workloadUpdateStrategy": {}}}`)
 	require.True(t, resp.Allowed, resp.Result)
@@ -402,6 +402,8 @@ func TestAcceptsOperatorSettings(t *testing.T) {
 		"spec.configuration.developerConfiguration.logVerbosity.virtHandler" + byLogFlag,
 		"spec.configuration.developerConfiguration.logVerbosity.nodeVerbosity" + byLogFlag,
 		"HotplugVolumes has been deprecated since v1.9.0 and has been replaced by DeclarativeHotplugVolumes",
+		"spec.configuration.developerConfiguration.minimumClusterTSCFrequency has no effect: no guest has a fixed " +
+			"frequency of its time stamp counter",
 		"feature gate Root has no effect in virtflow", "feature gate Snapshot has no effect in virtflow",
 		"disabling the feature gate ImageVolume has no effect in virtflow",
 	}, resp.Warnings)

@@ -47,13 +47,14 @@ const (
 	byLogFlag   = "node workers do not read the KubeVirt object: set their flag `--log-level`"
 	noProcess   = "virtflow has no such process"
 	noLevel     = "virtflow sets no SELinux level of launchers"
+	noFrequency = "no guest has a fixed frequency of its time stamp counter"
 	noUtility   = "no migration waits for a utility volume, since none is plugged in"
 )
 
 // hasNoEffect reports whether the setting is accepted: that it has no effect here changes nothing for a guest.
 func (r reason) hasNoEffect() bool {
 	return slices.Contains([]string{
-		byManifests, byHand, ownRotation, byFlag, noReader, byLogFlag, noProcess, noLevel, noUtility,
+		byManifests, byHand, ownRotation, byFlag, noReader, byLogFlag, noProcess, noLevel, noFrequency, noUtility,
 	}, r.why)
 }
 
@@ -130,7 +131,7 @@ func whyOfConfiguration() [][2]string {
 		{d + "logVerbosity.nodeVerbosity", byLogFlag},
 		{d + "logVerbosity.virtOperator", noProcess},
 		{d + "logVerbosity.virtSynchronizationController", noProcess},
-		{d + "minimumClusterTSCFrequency", later + ": no guest has a fixed frequency of its time stamp counter"},
+		{d + "minimumClusterTSCFrequency", noFrequency},
 		{c + "evictionStrategy", nothing},
 		{c + "handlerConfiguration", byManifests},
 		{c + "hypervisors", "QEMU, by KVM or emulated, is the only one"},

@@ -33,7 +33,7 @@ configuration:
 `))
 	const developer, migrations = "spec.configuration.developerConfiguration.", "spec.configuration.migrations."
 	require.Equal(t, []string{
-		developer + "featureGates[3]",
+		developer + "featureGates[3]", developer + "minimumClusterTSCFrequency",
 		migrations + "matchSELinuxLevelOnMigration", migrations + "utilityVolumesTimeout",
 		developer + "featureGates[1]", developer + "featureGates[2]", developer + "disabledFeatureGates[1]",
 	}, of(`
@@ -41,6 +41,7 @@ configuration:
   developerConfiguration:
     featureGates: [HostDisk, LiveMigration, Macvtap, NoSuchGate]
     disabledFeatureGates: [RebootPolicy, HostDisk]
+    minimumClusterTSCFrequency: 2000000000
   migrations: {matchSELinuxLevelOnMigration: true, utilityVolumesTimeout: 5, nodeDrainTaintKey: a/b}
 `))
 }
