@@ -22,6 +22,9 @@ const (
 	AnnotationTransition = "virtflow.io/transition"
 	// AnnotationVMISpec on a launcher pod is the VMI that the launcher builds its domain from, without secrets.
 	AnnotationVMISpec = "virtflow.io/vmi"
+	// AnnotationAttachment begins the annotations of that VMI with the attachment, tap or managedTap, of each binding
+	// plugin that the guest uses. The plugin's name follows.
+	AnnotationAttachment = "attachment.virtflow.io/"
 	// AnnotationDomain on a launcher pod is the name of its VMI.
 	AnnotationDomain = "kubevirt.io/domain"
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/launcher/domain"
 	"github.com/virtflow/virtflow/launcher/rpc"
@@ -52,12 +53,33 @@ func guestNetworks(vmi *v1.VirtualMachineInstance) ([]*rpc.GuestNetwork, error) 
 			n.Binding = rpc.Binding_BINDING_FURTHER_BRIDGE
 		case iface.Bridge != nil:
 			n.Binding = rpc.Binding_BINDING_BRIDGE
+		case iface.Binding != nil:
+			if n.Binding = pluginBinding(vmi, iface, network); n.GetBinding() == rpc.Binding_BINDING_UNSPECIFIED {
+				return nil, problem("its binding plugin %q is not supported", iface.Binding.Name)
+			}
 		default:
 			return nil, problem("its binding is not supported yet")
 		}
 		out = append(out, n)
 	}
 	return out, nil
+}
+
+// pluginBinding returns the binding of an interface by its plugin's attachment; unspecified: it is unknown.
+func pluginBinding(vmi *v1.VirtualMachineInstance, iface *v1.Interface, network *v1.Network) rpc.Binding {
+	attachment := v1.DomainAttachmentType(vmi.Annotations[contract.AnnotationAttachment+iface.Binding.Name])
+	switch further := multus.Further(network); {
+	case attachment == v1.ManagedTap && further:
+		return rpc.Binding_BINDING_FURTHER_MANAGED_TAP
+	case attachment == v1.ManagedTap:
+		return rpc.Binding_BINDING_MANAGED_TAP
+	case attachment == v1.Tap && further:
+		return rpc.Binding_BINDING_FURTHER_TAP
+	case attachment == v1.Tap:
+		return rpc.Binding_BINDING_TAP
+	default:
+		return rpc.Binding_BINDING_UNSPECIFIED
+	}
 }
 
 // ports returns the ports that reach the guest, which an interface lists as single ports or ranges. Empty means all.

@@ -52,6 +52,29 @@ func TestGuestNetworks(t *testing.T) {
 		require.Len(t, got, 1, spec)
 		require.True(t, proto.Equal(want, got[0]), "%s: %s", spec, got[0])
 	}
+	for spec, want := range map[string]rpc.Binding{
+		`{"binding":{"name":"l2"}}, {"pod":{}}`:                                      rpc.Binding_BINDING_MANAGED_TAP,
+		`{"binding":{"name":"l2"}}, {"multus":{"networkName":"x"}}`:                  rpc.Binding_BINDING_FURTHER_MANAGED_TAP,
+		`{"binding":{"name":"taps"}}, {"multus":{"networkName":"x","default":true}}`: rpc.Binding_BINDING_TAP,
+		`{"binding":{"name":"taps"}}, {"multus":{"networkName":"x"}}`:                rpc.Binding_BINDING_FURTHER_TAP,
+		`{"binding":{"name":"other"}}, {"pod":{}}`:                                   rpc.Binding_BINDING_UNSPECIFIED,
+	} {
+		var parts [2]json.RawMessage
+		require.NoError(t, json.Unmarshal([]byte("["+spec+"]"), &parts), spec)
+		vmi := &v1.VirtualMachineInstance{}
+		vmi.Annotations = map[string]string{
+			"attachment.virtflow.io/l2": "managedTap", "attachment.virtflow.io/taps": "tap"}
+		vmi.Spec.Domain.Devices.Interfaces, vmi.Spec.Networks = []v1.Interface{{}}, []v1.Network{{}}
+		require.NoError(t, json.Unmarshal(parts[0], &vmi.Spec.Domain.Devices.Interfaces[0]))
+		require.NoError(t, json.Unmarshal(parts[1], &vmi.Spec.Networks[0]))
+		got, err := guestNetworks(vmi)
+		if want == rpc.Binding_BINDING_UNSPECIFIED {
+			require.ErrorContains(t, err, `interfaces[0]: its binding plugin "other" is not supported`)
+			continue
+		}
+		require.NoError(t, err, spec)
+		require.Equal(t, want, got[0].GetBinding(), spec)
+	}
 	for spec, problem := range map[string]string{
 		`{"domain":{"devices":{"interfaces":[{"name":"a","masquerade":{}}]}}}`:                                                        `interfaces[0]: the VMI has no network "a"`,
 		`{"domain":{"devices":{"interfaces":[{"name":"a","bridge":{}}]}},"networks":[{"name":"a","resourceClaim":{}}]}`:               "interfaces[0]: the type of its network is not supported yet",

@@ -37,6 +37,7 @@ func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) adm
 		}
 	}
 	causes = append(causes, support.HostDevices(kv.Spec.Configuration.PermittedHostDevices)...)
+	causes = append(causes, support.BindingPlugins(&kv.Spec.Configuration)...)
 	causes = append(causes, validation.MigrationConfiguration(kv.Spec.Configuration.MigrationConfiguration)...)
 	causes = append(causes, validation.MachineConfiguration(&kv.Spec.Configuration)...)
 	return answer(causes, warnings...)

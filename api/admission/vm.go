@@ -143,5 +143,6 @@ func instanceNotRunYet(
 		return nil, err
 	}
 	causes = append(causes, support.Combinations(spec, cluster.Configuration.PermittedHostDevices, at+"spec")...)
+	causes = append(causes, support.Bindings(spec, &cluster.Configuration, at+"spec")...)
 	return append(causes, support.Metadata(m, at+"metadata")...), nil
 }

@@ -84,8 +84,6 @@ func whyOfInstances() [][2]string {
 		{"domain.devices.gpus[].tag", later + ": a config drive names none of them to the guest"},
 		{"domain.devices.hostDevices[].tag", later + ": a config drive names none of them to the guest"},
 		{"domain.devices.inputs", nothing},
-		{"domain.devices.interfaces[].binding", "a binding plugin is a program that changes the guest's domain " +
-			"beside the launcher; use masquerade, bridge or sriov"},
 		{"domain.devices.interfaces[].macvtap", removed},
 		{"domain.devices.interfaces[].slirp", removed},
 		{"domain.devices.interfaces[].passt", removed},
@@ -145,7 +143,6 @@ func whyOfConfiguration() [][2]string {
 		{c + "migrations.utilityVolumesTimeout", noUtility},
 		{c + "migrations.maxDowntimeMs", later + ": the downtime grows by itself while a guest does not converge"},
 		{c + "minCPUModel", noReader},
-		{c + "network.binding", "a binding plugin is a program that changes the guest's domain beside the launcher"},
 		{c + "network.defaultNetworkInterface", removed},
 		{c + "network.permitSlirpInterface", removed},
 		{c + "ovmfPath", "the launcher's image has its firmware"},

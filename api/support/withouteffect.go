@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/internal/defaults"
@@ -18,8 +19,12 @@ func WithoutEffect(kv *kubevirtv1.KubeVirt) ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	for _, c := range append(unlisted, HostDevices(kv.Spec.Configuration.PermittedHostDevices)...) {
-		out = append(out, c.Field)
+	for _, list := range [][]metav1.StatusCause{
+		unlisted, HostDevices(kv.Spec.Configuration.PermittedHostDevices), BindingPlugins(&kv.Spec.Configuration),
+	} {
+		for _, c := range list {
+			out = append(out, c.Field)
+		}
 	}
 	return append(out, gatesWithoutEffect(kv.Spec.Configuration.DeveloperConfiguration)...), nil
 }

@@ -51,6 +51,9 @@ func MachineConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCa
 	}
 	causes = append(causes, causesOf(metavalidation.ValidateLabelSelector(c.AutoCPULimitNamespaceLabelSelector,
 		metavalidation.LabelSelectorValidationOptions{}, path.Child("autoCPULimitNamespaceLabelSelector")))...)
+	if n := c.NetworkConfiguration; n != nil {
+		causes = append(causes, bindingPlugins(path.Child("network", "binding"), n.Binding)...)
+	}
 	causes = append(causes, seccomp(path.Child("seccompConfiguration"), c.SeccompConfiguration)...)
 	if d := c.DeveloperConfiguration; d != nil {
 		causes = append(causes, claimFiles(path.Child("developerConfiguration"), d)...)

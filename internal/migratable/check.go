@@ -10,6 +10,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/internal/bindings"
 	"github.com/virtflow/virtflow/internal/claims"
 	"github.com/virtflow/virtflow/internal/settings"
 )
@@ -68,7 +69,8 @@ func refusals(vmi *kubevirt.VirtualMachineInstance, s settings.Settings, node *N
 		}
 	}
 	domain := &vmi.Spec.Domain
-	add(!hasMigratableBinding(&vmi.Spec), kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable,
+	add(!hasMigratableBinding(&vmi.Spec, bindings.From(&s.Configuration)),
+		kubevirt.VirtualMachineInstanceReasonInterfaceNotMigratable,
 		"cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network"+
 			ignored(vmi))
 	add(slices.ContainsFunc(domain.Devices.Interfaces, func(n kubevirt.Interface) bool { return n.SRIOV != nil }),
@@ -122,25 +124,34 @@ func ignored(vmi *kubevirt.VirtualMachineInstance) string {
 // migrate. The spec has its defaults.
 func Warnings(annotations map[string]string, spec *kubevirt.VirtualMachineInstanceSpec) []string {
 	_, set := annotations[kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation]
-	if !set || hasMigratableBinding(spec) {
+	if f := primary(spec); !set || f == nil || f.Masquerade != nil || f.Binding != nil {
 		return nil
 	}
 	return []string{bridgeIgnored + ". Use masquerade for guests that are to move"}
 }
 
 // hasMigratableBinding reports whether the binding of the pod network, or of the network that replaces it, permits a
-// migration: the guest must have an address of its own. A bridged guest has its pod's, whose packets are dropped in the
-// next pod.
-func hasMigratableBinding(spec *kubevirt.VirtualMachineInstanceSpec) bool {
+// migration: the guest must have an address of its own, or a plugin whose configuration permits it. A bridged guest has
+// its pod's address, whose packets are dropped in the next pod.
+func hasMigratableBinding(spec *kubevirt.VirtualMachineInstanceSpec, plugins bindings.Plugins) bool {
+	f := primary(spec)
+	return f == nil || f.Masquerade != nil || f.Binding != nil && plugins.CanMigrate(f.Binding.Name)
+}
+
+// primary returns the interface on the pod network, or on the network that replaces it; nil if there is none.
+func primary(spec *kubevirt.VirtualMachineInstanceSpec) *kubevirt.Interface {
 	pod := slices.IndexFunc(spec.Networks, func(n kubevirt.Network) bool {
 		return n.Pod != nil || n.Multus != nil && n.Multus.Default
 	})
 	if pod < 0 {
-		return true
+		return nil
 	}
 	all := spec.Domain.Devices.Interfaces
 	i := slices.IndexFunc(all, func(n kubevirt.Interface) bool { return n.Name == spec.Networks[pod].Name })
-	return i < 0 || all[i].Masquerade != nil
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
 }
 
 // deviceRefusal returns why host devices prevent a migration; "" if they do not.

@@ -147,6 +147,25 @@ func TestMigratable(t *testing.T) {
 	}
 }
 
+// TestPluginDecidesWhetherGuestMigrates: a binding plugin on the pod network permits migrations by its configuration.
+func TestPluginDecidesWhetherGuestMigrates(t *testing.T) {
+	for name, want := range map[string]string{
+		"moves": "", "stays": "InterfaceNotLiveMigratable", "unknown": "InterfaceNotLiveMigratable",
+	} {
+		vmi, s := guest(), settings.Default()
+		s.Configuration.NetworkConfiguration = &kubevirt.NetworkConfiguration{
+			Binding: map[string]kubevirt.InterfaceBindingPlugin{
+				"moves": {DomainAttachmentType: kubevirt.Tap, Migration: &kubevirt.InterfaceBindingMigration{}},
+				"stays": {DomainAttachmentType: kubevirt.Tap},
+			}}
+		f := &vmi.Spec.Domain.Devices.Interfaces[0]
+		f.InterfaceBindingMethod, f.Binding = kubevirt.InterfaceBindingMethod{}, &kubevirt.PluginBinding{Name: name}
+		require.Equal(t, want, Check(vmi, s, nil).Reason, name)
+		annotations := map[string]string{kubevirt.AllowPodBridgeNetworkLiveMigrationAnnotation: ""}
+		require.Empty(t, Warnings(annotations, &vmi.Spec), name)
+	}
+}
+
 // TestNoAnnotationMovesBridgedGuest: it would keep the address of the pod that it has left.
 func TestNoAnnotationMovesBridgedGuest(t *testing.T) {
 	vmi := guest()

@@ -62,7 +62,9 @@ type selection struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	MAC       string `json:"mac,omitempty"`
-	Interface string `json:"interface"`
+	Interface string `json:"interface,omitempty"`
+	// Arguments are those of a binding plugin's network: KubeVirt's name for the network that it changes.
+	Arguments map[string]string `json:"cni-args,omitempty"`
 }
 
 // Networks returns the Multus networks of a VMI's pod. An interface that the guest no longer has is left out.
@@ -86,21 +88,34 @@ func interfaceOf(vmi *kubevirt.VirtualMachineInstance, n *kubevirt.Network) *kub
 	return nil
 }
 
-// Annotations returns the annotations by which a VMI's pod gets its networks.
-func Annotations(vmi *kubevirt.VirtualMachineInstance) (map[string]string, error) {
+// Annotations returns the annotations by which a VMI's pod gets its networks. Plugins has the definitions of the
+// networks that binding plugins need besides, by the plugins' names; each follows the network that it changes, as in
+// KubeVirt.
+func Annotations(vmi *kubevirt.VirtualMachineInstance, plugins map[string]string) (map[string]string, error) {
 	out := map[string]string{}
 	var all []selection
-	for _, n := range Networks(vmi) {
-		if n.Multus.Default {
-			out[AnnotationDefault] = n.Multus.NetworkName
+	for i := range vmi.Spec.Networks {
+		n := &vmi.Spec.Networks[i]
+		f := interfaceOf(vmi, n)
+		switch {
+		case f != nil && f.State == kubevirt.InterfaceStateAbsent:
 			continue
+		case Further(n):
+			s := selection{Interface: "pod" + Suffix(n.Name)}
+			s.Namespace, s.Name = Definition(n.Multus, vmi.Namespace)
+			if f != nil {
+				s.MAC = f.MacAddress
+			}
+			all = append(all, s)
+		case n.Multus != nil:
+			out[AnnotationDefault] = n.Multus.NetworkName
 		}
-		s := selection{Interface: "pod" + Suffix(n.Name)}
-		s.Namespace, s.Name = Definition(n.Multus, vmi.Namespace)
-		if f := interfaceOf(vmi, n); f != nil {
-			s.MAC = f.MacAddress
+		if f != nil && f.Binding != nil && plugins[f.Binding.Name] != "" {
+			s := selection{Arguments: map[string]string{"logicNetworkName": n.Name}}
+			plugin := &kubevirt.MultusNetwork{NetworkName: plugins[f.Binding.Name]}
+			s.Namespace, s.Name = Definition(plugin, vmi.Namespace)
+			all = append(all, s)
 		}
-		all = append(all, s)
 	}
 	if len(all) == 0 {
 		return out, nil

@@ -36,6 +36,20 @@ func TestBridgedGuestHasPodsMAC(t *testing.T) {
 	require.Equal(t, "de:ad:be:ef:00:01", d.MAC.Address)
 }
 
+// TestBindingPluginUsesDeviceOfPod: QEMU opens the tap that the node worker has made or found, and nothing makes one.
+func TestBindingPluginUsesDeviceOfPod(t *testing.T) {
+	const spec = `"interfaces":[{"name":"default","binding":{"name":"taps"}}]`
+	require.NoError(t, domain.Supported(read(t, `{"domain":{"devices":{`+spec+`}}}`)))
+	d, err := oneInterface(t, spec, func(in *domain.Input) {
+		in.Interfaces["default"] = domain.Interface{Tap: "eth0", MAC: "02:00:00:00:00:07", MTU: 1400}
+	})
+	require.NoError(t, err)
+	require.NotNil(t, d.Source.Ethernet)
+	require.Equal(t, libvirtxml.DomainInterfaceTarget{Dev: "eth0", Managed: "no"}, *d.Target)
+	require.Equal(t, "02:00:00:00:00:07", d.MAC.Address)
+	require.EqualValues(t, 1400, d.MTU.Size)
+}
+
 func TestQueues(t *testing.T) {
 	const one, several = `"interfaces":[{"name":"default","masquerade":{}}]`, `"networkInterfaceMultiqueue":true,`
 	d, err := oneInterface(t, one, nil)

@@ -32,9 +32,9 @@ func Supported(vmi *v1.VirtualMachineInstance) error {
 	}
 	for i := range devices.Interfaces {
 		if iface := &devices.Interfaces[i]; iface.Masquerade == nil && iface.Bridge == nil &&
-			iface.SRIOV == nil {
+			iface.SRIOV == nil && iface.Binding == nil {
 			return invalid(fmt.Sprintf("spec.domain.devices.interfaces[%d]", i),
-				"only the bindings masquerade, bridge and sriov are supported yet")
+				"only the bindings masquerade, bridge and sriov, and binding plugins, are supported yet")
 		}
 	}
 	return nil

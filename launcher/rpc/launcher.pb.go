@@ -30,6 +30,12 @@ const (
 	// FURTHER_BRIDGE is a bridge to a network beside the pod's own, on which the pod has an interface with the name that was
 	// requested of Multus.
 	Binding_BINDING_FURTHER_BRIDGE Binding = 3
+	// MANAGED_TAP is a bridge as BRIDGE, on a network that gives the guest its address itself.
+	Binding_BINDING_MANAGED_TAP         Binding = 4
+	Binding_BINDING_FURTHER_MANAGED_TAP Binding = 5
+	// TAP is a device that the network's plugin has made.
+	Binding_BINDING_TAP         Binding = 6
+	Binding_BINDING_FURTHER_TAP Binding = 7
 )
 
 // Enum value maps for Binding.
@@ -39,12 +45,20 @@ var (
 		1: "BINDING_MASQUERADE",
 		2: "BINDING_BRIDGE",
 		3: "BINDING_FURTHER_BRIDGE",
+		4: "BINDING_MANAGED_TAP",
+		5: "BINDING_FURTHER_MANAGED_TAP",
+		6: "BINDING_TAP",
+		7: "BINDING_FURTHER_TAP",
 	}
 	Binding_value = map[string]int32{
-		"BINDING_UNSPECIFIED":    0,
-		"BINDING_MASQUERADE":     1,
-		"BINDING_BRIDGE":         2,
-		"BINDING_FURTHER_BRIDGE": 3,
+		"BINDING_UNSPECIFIED":         0,
+		"BINDING_MASQUERADE":          1,
+		"BINDING_BRIDGE":              2,
+		"BINDING_FURTHER_BRIDGE":      3,
+		"BINDING_MANAGED_TAP":         4,
+		"BINDING_FURTHER_MANAGED_TAP": 5,
+		"BINDING_TAP":                 6,
+		"BINDING_FURTHER_TAP":         7,
 	}
 )
 
@@ -5428,12 +5442,16 @@ const file_launcher_rpc_launcher_proto_rawDesc = "" +
 	"\agranted\x18\x05 \x01(\bR\agranted\x12\x18\n" +
 	"\aresumed\x18\x06 \x01(\bR\aresumed\x12\x14\n" +
 	"\x05phase\x18\a \x01(\tR\x05phase\x12>\n" +
-	"\aoutcome\x18\b \x01(\v2$.virtflow.launcher.v1.MigrationEventR\aoutcome*j\n" +
+	"\aoutcome\x18\b \x01(\v2$.virtflow.launcher.v1.MigrationEventR\aoutcome*\xce\x01\n" +
 	"\aBinding\x12\x17\n" +
 	"\x13BINDING_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12BINDING_MASQUERADE\x10\x01\x12\x12\n" +
 	"\x0eBINDING_BRIDGE\x10\x02\x12\x1a\n" +
-	"\x16BINDING_FURTHER_BRIDGE\x10\x03*\xc6\x01\n" +
+	"\x16BINDING_FURTHER_BRIDGE\x10\x03\x12\x17\n" +
+	"\x13BINDING_MANAGED_TAP\x10\x04\x12\x1f\n" +
+	"\x1bBINDING_FURTHER_MANAGED_TAP\x10\x05\x12\x0f\n" +
+	"\vBINDING_TAP\x10\x06\x12\x17\n" +
+	"\x13BINDING_FURTHER_TAP\x10\a*\xc6\x01\n" +
 	"\vDomainState\x12\x1c\n" +
 	"\x18DOMAIN_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13DOMAIN_STATE_ABSENT\x10\x01\x12\x18\n" +

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,7 +209,8 @@ func PrepareNetworks(ctx context.Context, launcher *launchers.Launcher) ([]launc
 			return nil, err
 		}
 		out = append(out, launchers.Interface{
-			Network: plan.Network, Tap: plan.Tap, PodInterface: plan.PodInterface, Bridge: plan.Bridge, Prepared: done,
+			Network: plan.Network, Tap: cmp.Or(done.Tap, plan.Tap), PodInterface: plan.PodInterface,
+			Bridge: plan.Bridge, Prepared: done,
 		})
 	}
 	return out, nil

@@ -13,6 +13,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/contract"
+	"github.com/virtflow/virtflow/internal/bindings"
 	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/internal/observe"
@@ -42,6 +43,9 @@ const (
 // Pod makes the launcher pod of a VMI. An error names the part of the VMI that cannot be served.
 func Pod(vmi *kubevirt.VirtualMachineInstance, o Options) (*corev1.Pod, error) {
 	if err := checkPermitted(&vmi.Spec.Domain, o.Settings); err != nil {
+		return nil, err
+	}
+	if err := checkBindings(&vmi.Spec.Domain, o.Settings); err != nil {
 		return nil, err
 	}
 	annotations, err := podAnnotations(vmi, &o.Settings)
@@ -132,7 +136,7 @@ func podAnnotations(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) 
 		}
 		a[k] = v
 	}
-	networks, err := multus.Annotations(vmi)
+	networks, err := multus.Annotations(vmi, bindings.From(&s.Configuration).Definitions())
 	if err != nil {
 		return nil, err
 	}
@@ -188,6 +192,9 @@ func VMIForLauncher(vmi *kubevirt.VirtualMachineInstance, s *settings.Settings) 
 	}
 	if s.VGAForEFI {
 		metav1.SetMetaDataAnnotation(&out.ObjectMeta, kubevirt.VGADisplayForEFIGuestsX86Annotation, "")
+	}
+	for name, attachment := range attachments(&out.Spec.Domain, s) {
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, contract.AnnotationAttachment+name, string(attachment))
 	}
 	optOut(out, s.Configuration.VirtualMachineOptions)
 	for i := range out.Spec.Volumes {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/internal/bindings"
 	"github.com/virtflow/virtflow/internal/hardware"
 	"github.com/virtflow/virtflow/internal/settings"
 )
@@ -272,7 +273,7 @@ func Overhead(vmi *kubevirt.VirtualMachineInstance, s settings.Settings) int64 {
 	if s.OverheadRatio > 0 {
 		sum = int64(float64(sum) * s.OverheadRatio)
 	}
-	return sum
+	return sum + bindings.From(&s.Configuration).Memory(d.Devices.Interfaces)
 }
 
 // isGuaranteed reports whether the user asked for the Guaranteed QoS class: by dedicated CPUs, or by limits equal to

@@ -63,18 +63,16 @@ func Target(
 	return pod, nil
 }
 
-// withMACs returns a copy of the VMI in which interfaces on further networks of Multus have the MAC addresses of the
-// status, unless the spec sets them. A migrated guest keeps its addresses, so the target's pod requests the same ones.
+// withMACs returns a copy of the VMI in which interfaces on further networks of Multus, and those of binding plugins,
+// have the MAC addresses of the status, unless the spec sets them. A migrated guest keeps its addresses, so the
+// target's pod requests the same ones, and lets the guest use them.
 func withMACs(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInstance {
 	out := vmi.DeepCopy()
 	for i := range out.Spec.Networks {
 		n := &out.Spec.Networks[i]
-		if !multus.Further(n) {
-			continue
-		}
 		for j := range out.Spec.Domain.Devices.Interfaces {
 			f := &out.Spec.Domain.Devices.Interfaces[j]
-			if f.Name != n.Name || f.MacAddress != "" {
+			if f.Name != n.Name || f.MacAddress != "" || !multus.Further(n) && f.Binding == nil {
 				continue
 			}
 			for _, known := range out.Status.Interfaces {

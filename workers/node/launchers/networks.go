@@ -74,6 +74,14 @@ func Wanted(n *rpc.GuestNetwork) (podnet.Interface, error) {
 		i.Binding = podnet.Bridge
 	case rpc.Binding_BINDING_FURTHER_BRIDGE:
 		i.Binding, i.Suffix = podnet.Bridge, multus.Suffix(n.GetName())
+	case rpc.Binding_BINDING_MANAGED_TAP:
+		i.Binding = podnet.ManagedTap
+	case rpc.Binding_BINDING_FURTHER_MANAGED_TAP:
+		i.Binding, i.Suffix = podnet.ManagedTap, multus.Suffix(n.GetName())
+	case rpc.Binding_BINDING_TAP:
+		i.Binding = podnet.Tap
+	case rpc.Binding_BINDING_FURTHER_TAP:
+		i.Binding, i.Suffix = podnet.Tap, multus.Suffix(n.GetName())
 	case rpc.Binding_BINDING_UNSPECIFIED:
 	}
 	for _, network := range []struct {

@@ -43,6 +43,10 @@ func (p Plan) bridge(links *netlink.Handle) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, err
 	}
+	address := done.IPv4
+	if p.Binding == ManagedTap { // the network itself gives the guest this address
+		done = Prepared{MTU: done.MTU, MAC: done.MAC}
+	}
 	if err := p.enslave(links, nic, bridge, pod); err != nil {
 		return Prepared{}, err
 	}
@@ -59,7 +63,7 @@ func (p Plan) bridge(links *netlink.Handle) (Prepared, error) {
 	if len(p.MAC) > 0 {
 		mac = p.MAC
 	}
-	if err := applyRules(p.guard(mac, done.IPv4)); err != nil {
+	if err := applyRules(p.guard(mac, address)); err != nil {
 		return Prepared{}, err
 	}
 	if err := setUp(links, bridge, done.MTU); err != nil {

@@ -19,6 +19,9 @@ const arrivalTimeout = 3 * time.Second
 // errNoAddress is the error for a guest without an address that the pod knows.
 var errNoAddress = errors.New("the guest has no address from its pod")
 
+// errTap is the error for a guest whose network nothing here knows.
+var errTap = errors.New("the guest's binding plugin has made its network device: connect by that network")
+
 // DialGuest connects to a port of the guest. Behind masquerade it is known by its private address within the pod's
 // network namespace. A bridged guest is not reached from there: it is dialled from node, the node's own network
 // namespace, by the pod's address, as the kubelet's probes are, and refused unless that leads to the pod: an empty
@@ -31,7 +34,10 @@ func (p Plan) DialGuest(
 		return nil, err
 	}
 	from := pod.NetworkNamespace
-	if p.Binding == Bridge {
+	switch {
+	case p.Binding == Tap:
+		return nil, fmt.Errorf("dialing VM: %w", errTap)
+	case p.isBridged():
 		from = node
 	}
 	to, err := p.guestAddress(pod)
@@ -48,7 +54,7 @@ func (p Plan) DialGuest(
 		return conn, err
 	}
 	var conn net.Conn
-	if p.Binding == Bridge {
+	if p.isBridged() {
 		conn, err = p.dialWatched(pod, network, where, dial)
 	} else {
 		conn, err = dial()
@@ -110,9 +116,9 @@ func (p Plan) guestAddress(pod Pod) (to netip.Addr, err error) {
 			return err
 		}
 		switch ipv4 := firstIPv4(known); {
-		case p.Binding == Bridge && ipv4.IsValid():
+		case p.isBridged() && ipv4.IsValid():
 			to = ipv4.Addr()
-		case p.Binding == Bridge:
+		case p.isBridged():
 			return errNoAddress
 		case ipv4.IsValid() || len(known) == 0:
 			to = guestOf(p.IPv4).Addr()

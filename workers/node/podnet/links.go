@@ -77,7 +77,7 @@ func (p Plan) ensureTap(links *netlink.Handle, mtu int, bridge netlink.Link) err
 			return fmt.Errorf("putting %s into %s: %w", name, bridge.Attrs().Name, err)
 		}
 	}
-	if p.Binding == Bridge {
+	if p.isBridged() {
 		if err := noIPv6(name); err != nil {
 			return err
 		}

@@ -18,7 +18,14 @@ type Binding string
 const (
 	Masquerade Binding = "masquerade"
 	Bridge     Binding = "bridge"
+	// ManagedTap and Tap are the bindings of a plugin without a program of its own. ManagedTap is Bridge on a network
+	// that gives the guest its address. With Tap, the network's plugin has made the tap device in the pod.
+	ManagedTap Binding = "managedTap"
+	Tap        Binding = "tap"
 )
+
+// isBridged reports whether the guest takes the pod's place on the network by a bridge.
+func (p Plan) isBridged() bool { return p.Binding == Bridge || p.Binding == ManagedTap }
 
 // maxQueues is the kernel's limit for a tap device.
 const maxQueues = 256
@@ -86,11 +93,12 @@ func NewPlan(i Interface) (Plan, error) {
 	p := Plan{Interface: i, PodInterface: podInterface, Bridge: "k6t-" + podInterface, Tap: "tap0",
 		own: netip.PrefixFrom(firstOwn, firstOwn.BitLen()), table: tableName, routes: keptRoutes}
 	switch {
-	case i.Suffix != "" && (i.Binding != Bridge || !suffixes.MatchString(i.Suffix)):
-		return p, fmt.Errorf("a network %.32q beside the pod's own has the binding bridge only", i.Suffix)
+	case i.Suffix != "" && (i.Binding == Masquerade || !suffixes.MatchString(i.Suffix)):
+		return p, fmt.Errorf("a network %.32q beside the pod's own cannot be masqueraded, and has KubeVirt's name",
+			i.Suffix)
 	case i.Number < 0 || i.Number >= MaxInterfaces:
 		return p, fmt.Errorf("a guest cannot have more than %d interfaces", MaxInterfaces)
-	case i.Binding != Masquerade && i.Binding != Bridge:
+	case i.Binding != Masquerade && i.Binding != Bridge && i.Binding != ManagedTap && i.Binding != Tap:
 		return p, fmt.Errorf("%.32q is no binding that this node knows", string(i.Binding))
 	case i.Queues < 1 || i.Queues > maxQueues:
 		return p, fmt.Errorf("the interface cannot have %d queues", i.Queues)
@@ -106,6 +114,9 @@ func NewPlan(i Interface) (Plan, error) {
 	}
 	if i.Suffix != "" {
 		p.beside()
+	}
+	if i.Binding == Tap {
+		p.Bridge = ""
 	}
 	var err error
 	if p.IPv4, err = private(i.IPv4, privateIPv4); err != nil {
@@ -166,6 +177,8 @@ func (p Plan) nic() string { return strings.TrimPrefix(p.PodInterface, "pod") + 
 
 // Prepared describes a guest's interface after the preparation.
 type Prepared struct {
+	// Tap is the guest's device where the network's plugin has made it; "": the plan's.
+	Tap string
 	MTU int
 	// MAC of the pod's interface, which a bridged guest takes; empty behind masquerade.
 	MAC net.HardwareAddr

@@ -33,9 +33,12 @@ func (p Plan) Prepare(ctx context.Context, pod Pod) (Prepared, error) {
 			return fmt.Errorf("opening netlink: %w", err)
 		}
 		defer links.Close()
-		if p.Binding == Bridge {
+		switch {
+		case p.isBridged():
 			done, err = p.bridge(links)
-		} else {
+		case p.Binding == Tap:
+			done, err = p.findTap(links)
+		default:
 			done, err = p.masquerade(links)
 		}
 		return err

@@ -150,24 +150,48 @@ func (p Plan) guarded(mac net.HardwareAddr, ip netip.Addr) table {
 	return table{family: nftables.TableFamilyBridge, chains: append([]chain{guard}, p.served()...)}
 }
 
+// identified lets a guest that has taken the pod's place on the pod network speak with the pod's address and its own
+// MAC only, as guarded does. Its network hands the address out: the guest's DHCP requests pass, and the pod's own stack
+// receives and sends nothing.
+func (p Plan) identified(mac net.HardwareAddr, ip netip.Addr) table {
+	tap := incoming(p.Tap)
+	guard := p.speaksAs(mac)
+	for _, a := range []netip.Addr{ip, netip.IPv4Unspecified()} { // none: it asks whether the address is free
+		guard.add(accept, tap, carries(arp()), arpSource(a))
+	}
+	guard.add(drop, tap, carries(ipv4()), udp(dhcpServer, dhcpClient))
+	guard.add(accept, tap, carries(ipv4()), source(hostPrefix(ip)))
+	guard.add(accept, tap, carries(ipv4()), source(hostPrefix(netip.IPv4Unspecified())), request())
+	guard.add(drop, tap)
+	return table{family: nftables.TableFamilyBridge, chains: []chain{guard, p.silent(), p.deaf()}}
+}
+
+// deaf keeps the pod's own stack from receiving what is on the network.
+func (p Plan) deaf() chain {
+	own := chain{name: "own", hook: input, priority: priorityRaw}
+	own.add(drop, incoming(p.Tap))
+	own.add(drop, incoming(p.nic()))
+	return own
+}
+
 // guard restricts a bridged guest to its own identity. On a network beside the pod's own that is its MAC: addresses are
 // between the guest and that network. The pod itself answers only a guest that requests the address that the network
 // has given it: it would forward anything else into its own network.
 func (p Plan) guard(mac net.HardwareAddr, address netip.Prefix) table {
-	if p.IsOnPodNetwork() {
+	switch {
+	case p.IsOnPodNetwork() && p.Binding == ManagedTap:
+		return p.identified(mac, address.Addr())
+	case p.IsOnPodNetwork():
 		return p.guarded(mac, address.Addr())
 	}
 	guard := p.speaksAs(mac)
 	out := table{name: p.table, family: nftables.TableFamilyBridge}
-	if address.IsValid() {
+	if address.IsValid() && p.Binding == Bridge {
 		guard.rules = append(guard.rules, p.renewal(address.Addr()))
 		out.chains = append([]chain{guard}, p.served()...)
 		return out
 	}
-	own := chain{name: "own", hook: input, priority: priorityRaw}
-	own.add(drop, incoming(p.Tap))
-	own.add(drop, incoming(p.nic()))
-	out.chains = []chain{guard, p.silent(), own}
+	out.chains = []chain{guard, p.silent(), p.deaf()}
 	return out
 }
 

@@ -106,7 +106,7 @@ func TestGuardRules(t *testing.T) {
 func TestWhatALauncherMaySay(t *testing.T) {
 	for name, change := range map[string]func(*Interface){
 		"is no binding":                       func(i *Interface) { i.Binding = "none" },
-		"beside the pod's own has the bin":    func(i *Interface) { i.Suffix = "16367aacb67" },
+		"beside the pod's own cannot be masq": func(i *Interface) { i.Suffix = "16367aacb67" },
 		"more than 32 interfaces":             func(i *Interface) { i.Number = MaxInterfaces },
 		"cannot have 0 queues":                func(i *Interface) { i.Queues = 0 },
 		"cannot have 257 queues":              func(i *Interface) { i.Queues = 257 },
