@@ -328,16 +328,18 @@ type NodeObservation struct {
 	// WorkerVersion is the version up to which the node workers' pods had been observed then; "": not known.
 	WorkerVersion string `json:"workerVersion,omitempty"`
 
-	OutOfService bool              `json:"outOfService,omitempty"` // tainted node.kubernetes.io/out-of-service
-	Drain        bool              `json:"drain,omitempty"`        // has the drain taint
-	Labels       map[string]string `json:"labels,omitempty"`       // only those that virtflow owns
+	OutOfService bool `json:"outOfService,omitempty"` // tainted node.kubernetes.io/out-of-service
+	Drain        bool `json:"drain,omitempty"`        // has the drain taint
+	// DrainTaint is the key of that taint, as a label has; "": TaintDrain.
+	DrainTaint string            `json:"drainTaint,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"` // only those that virtflow owns
 	// Capabilities is the CapabilityDigest of its labels.
 	Capabilities string `json:"capabilities,omitempty"`
 	// ObsoleteCPUModels are those that the KubeVirt object considers too old to offer, at most MostObsoleteModels; nil:
 	// it names none, and KubeVirt's own list applies.
 	ObsoleteCPUModels []string `json:"obsoleteCPUModels,omitempty"`
-	// SettingsVersion is the version of the KubeVirt object that named the taint of Drain and ObsoleteCPUModels, or up
-	// to which that object was known not to exist; "": not known.
+	// SettingsVersion is the version of the KubeVirt object that named DrainTaint and ObsoleteCPUModels, or up to
+	// which that object was known not to exist; "": not known.
 	SettingsVersion string `json:"settingsVersion,omitempty"`
 }
 

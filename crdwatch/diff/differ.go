@@ -24,15 +24,15 @@ type Differ struct {
 	entities entities
 	// settings are those that sendSettings has last compared with what was sent; only the informer calls it.
 	settings *watch.NodeSettings
-	// modelsChanged triggers sendModels.
-	modelsChanged chan struct{}
+	// settingsChanged triggers sendUnchanged.
+	settingsChanged chan struct{}
 }
 
 // New returns a differ that has sent nothing yet.
 func New(i *watch.Informers, q Queue, m *delivery.Metrics) *Differ {
 	r := newRecord(i, q, m)
 	o := newOthers(r)
-	return &Differ{record: r, others: o, entities: newEntities(r, o), modelsChanged: make(chan struct{}, 1)}
+	return &Differ{record: r, others: o, entities: newEntities(r, o), settingsChanged: make(chan struct{}, 1)}
 }
 
 // WorkflowTypes returns the types of the workflows that are sent observations.

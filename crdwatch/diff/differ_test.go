@@ -390,7 +390,9 @@ func TestSendsNodesWhenSettingsChange(t *testing.T) {
 	e.sendSettings(kv)
 	sent := outbox(e).pending[contract.NodeID("latter")][0].Payload.(contract.NodeObservation)
 	require.Equal(t, "8", sent.SettingsVersion)
+	require.Equal(t, "a.b/empty", sent.DrainTaint)
 	require.Equal(t, map[string]bool{"former": false, "latter": true}, drains())
+	require.Len(t, e.settingsChanged, 1, "the name of the taint reaches the others, too, but is paced")
 	e.sendSettings(kv)
 	require.Empty(t, drains(), "nothing has changed")
 	again := kv.DeepCopy()
@@ -398,19 +400,19 @@ func TestSendsNodesWhenSettingsChange(t *testing.T) {
 	require.NoError(t, e.informers.Settings.GetStore().Update(stripped(t, again)))
 	e.sendSettings(again)
 	require.Empty(t, drains(), "nodes that only offer other CPU models are paced")
-	require.Len(t, e.modelsChanged, 1)
-	<-e.modelsChanged
+	require.Len(t, e.settingsChanged, 1)
+	<-e.settingsChanged
 	throttled := outbox(e).throttled
-	require.NoError(t, e.sendModels(t.Context()))
+	require.NoError(t, e.sendUnchanged(t.Context()))
 	require.Equal(t, delivery.Resync, outbox(e).pending[contract.NodeID("plain")][0].Class)
 	require.Len(t, drains(), 3, "all nodes offer other CPU models")
 	require.Equal(t, throttled+3, outbox(e).throttled)
-	require.NoError(t, e.sendModels(t.Context()))
+	require.NoError(t, e.sendUnchanged(t.Context()))
 	require.Empty(t, drains(), "they have been sent")
 	require.NoError(t, e.informers.Settings.GetStore().Delete(kv))
 	e.sendSettings(kv)
 	require.Equal(t, map[string]bool{"former": true, "latter": false}, drains(), "users may wait for these")
-	<-e.modelsChanged
-	require.NoError(t, e.sendModels(t.Context()))
+	<-e.settingsChanged
+	require.NoError(t, e.sendUnchanged(t.Context()))
 	require.Equal(t, map[string]bool{"plain": false}, drains())
 }

@@ -77,8 +77,8 @@ func (r *Resyncer) run(ctx context.Context) {
 			}
 			first = true
 			through.Reset(0)
-		case <-r.differ.modelsChanged:
-			if r.differ.sendModels(ctx) != nil {
+		case <-r.differ.settingsChanged:
+			if r.differ.sendUnchanged(ctx) != nil {
 				return
 			}
 		case <-look.C:

@@ -11,7 +11,7 @@ import (
 )
 
 // sendSettings sends the nodes which have begun or ceased to be drained because the KubeVirt object names another
-// taint. If the object names other CPU models, all nodes differ, and the resyncer sends them.
+// taint. All others differ as well, also if the object names other CPU models, and the resyncer sends them.
 func (d *Differ) sendSettings(*kubevirt.KubeVirt) {
 	settings := d.informers.NodeSettings()
 	if d.settings != nil && d.settings.IsSame(settings) {
@@ -25,13 +25,13 @@ func (d *Differ) sendSettings(*kubevirt.KubeVirt) {
 		case !known: // it is on its way already
 		case settings.IsDrained(node) != last.Drain:
 			d.entities.node.sendChanged(node.Name, change)
-		case !settings.HasModels(last.ObsoleteCPUModels):
+		case !settings.IsOf(last):
 			paced = true
 		}
 	}
 	if paced {
 		select {
-		case d.modelsChanged <- struct{}{}:
+		case d.settingsChanged <- struct{}{}:
 		default: // they are due already
 		}
 	}
@@ -43,12 +43,13 @@ func (d *Differ) recallNode(node *corev1.Node) (last contract.NodeObservation, k
 	return recall(d.record, d.entities.node.kind, string(node.UID))
 }
 
-// sendModels sends the nodes that were sent with other obsolete CPU models than the KubeVirt object names, as fast as
-// control workers process them: nothing waits for their labels.
-func (d *Differ) sendModels(ctx context.Context) error {
+// sendUnchanged sends the nodes that were sent with another drain taint, or other obsolete CPU models, than the
+// KubeVirt object names, as fast as control workers process them: nothing waits for their labels, or for the name of a
+// taint.
+func (d *Differ) sendUnchanged(ctx context.Context) error {
 	for _, node := range watch.List[*corev1.Node](d.informers.Nodes) {
 		last, known := d.recallNode(node)
-		if !known || d.informers.NodeSettings().HasModels(last.ObsoleteCPUModels) {
+		if !known || d.informers.NodeSettings().IsOf(last) {
 			continue
 		}
 		if err := d.queue.Throttle(ctx, contract.NodeID(node.Name)); err != nil {

@@ -1,12 +1,14 @@
 package watch
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
 	"github.com/virtflow/virtflow/internal/settings"
 )
@@ -38,12 +40,15 @@ func (s NodeSettings) IsDrained(node *corev1.Node) bool {
 	return observe.Node(node, false, s.drainTaint).Drain
 }
 
-// HasModels reports whether the settings name these obsolete CPU models.
-func (s NodeSettings) HasModels(models []string) bool { return slices.Equal(s.obsoleteModels, models) }
+// IsOf reports whether a node was observed with these settings, whatever their version.
+func (s NodeSettings) IsOf(o contract.NodeObservation) bool {
+	return s.drainTaint == cmp.Or(o.DrainTaint, contract.TaintDrain) &&
+		slices.Equal(s.obsoleteModels, o.ObsoleteCPUModels)
+}
 
 // IsSame reports whether other settings are the same but for their version.
 func (s NodeSettings) IsSame(other NodeSettings) bool {
-	return s.drainTaint == other.drainTaint && s.HasModels(other.obsoleteModels)
+	return s.drainTaint == other.drainTaint && slices.Equal(s.obsoleteModels, other.obsoleteModels)
 }
 
 // absence has the version up to which the KubeVirt object was known not to exist when that was first seen. What the

@@ -26,6 +26,9 @@ func Node(node *corev1.Node, workerReady bool, drainTaint string) contract.NodeO
 		Labels:          OwnedLabels(node.Labels),
 		Capabilities:    node.Annotations[AnnotationCapabilities],
 	}
+	if drainTaint != contract.TaintDrain {
+		o.DrainTaint = drainTaint
+	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			o.Ready = c.Status == corev1.ConditionTrue

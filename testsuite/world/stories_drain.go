@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
 	"github.com/virtflow/virtflow/contract"
@@ -21,11 +22,55 @@ func drainStories() []Scenario {
 		}, Want: drained(moved(1))},
 		{Name: "drain-cancelled", Story: drainCancelled(func(w *World, node string) { w.Taint(node, true) }),
 			Want: settledAfterMoves},
+		{Name: "drain-taint-renamed", Story: func(w *World) {
+			upWith(w, kubevirt.EvictionStrategyLiveMigrate)
+			node := w.guestsNode()
+			w.addTaint(node, otherTaint)
+			w.nameDrainTaint(otherTaint)
+			w.Until(w.patience(), func() bool { return len(w.Migrations()) > 0 })
+			w.nameDrainTaint("")
+		}, Want: movedForFormerTaint},
 		{Name: "drain-evicts", Story: func(w *World) {
 			upWith(w, kubevirt.EvictionStrategyNone)
 			w.Taint(w.guestsNode(), true)
 		}, Want: drained(restarted)},
 	}
+}
+
+// otherTaint is the key of a taint that drains nodes while the KubeVirt object names it.
+const otherTaint = "example.com/maintenance"
+
+// movedForFormerTaint wants the guest to have moved that a drain was moving when its taint ceased to drain nodes. If
+// that migration fails, no other one begins, and the guest stays.
+func movedForFormerTaint(w *World) error {
+	if w.fault == nil {
+		return moved(1)(w)
+	}
+	return settledAfterMoves(w)
+}
+
+// nameDrainTaint has the KubeVirt object name the taint that drains nodes; "": it names none.
+func (w *World) nameDrainTaint(taint string) {
+	w.tracef("administrator: nodeDrainTaintKey: %q", taint)
+	defer w.requested()
+	if kube.Get[kubevirt.KubeVirt](w.Kube, systemNamespace, "kubevirt") == nil {
+		w.must(kube.Put(w.Kube, &kubevirt.KubeVirt{
+			ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "kubevirt"}}))
+	}
+	w.must(kube.Edit(w.Kube, systemNamespace, "kubevirt", "", func(kv *kubevirt.KubeVirt) {
+		kv.Spec.Configuration.MigrationConfiguration = nil
+		if taint != "" {
+			kv.Spec.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{NodeDrainTaintKey: &taint}
+		}
+	}))
+}
+
+// addTaint adds a taint with the effect NoSchedule.
+func (w *World) addTaint(node, taint string) {
+	w.tracef("administrator: taint %s %s", node, taint)
+	w.must(kube.Edit(w.Kube, "", node, "", func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: taint, Effect: corev1.TaintEffectNoSchedule})
+	}))
 }
 
 // drainCancelled returns a story in which a person cancels a drain, which begin has started, once it migrates the

@@ -33,10 +33,12 @@ func (w *World) configuration() defaults.Cluster {
 	if w.LiveUpdate {
 		strategy = kubevirt.VMRolloutStrategyLiveUpdate
 	}
-	return defaults.Cluster{Architecture: "amd64", Configuration: kubevirt.KubeVirtConfiguration{
-		VMRolloutStrategy:    &strategy,
-		NetworkConfiguration: &kubevirt.NetworkConfiguration{NetworkInterface: "masquerade"},
-	}}
+	c := kubevirt.KubeVirtConfiguration{VMRolloutStrategy: &strategy,
+		NetworkConfiguration: &kubevirt.NetworkConfiguration{NetworkInterface: "masquerade"}}
+	if kv := kube.Get[kubevirt.KubeVirt](w.Kube, systemNamespace, "kubevirt"); kv != nil {
+		c.MigrationConfiguration = kv.Spec.Configuration.MigrationConfiguration
+	}
+	return defaults.Cluster{Architecture: "amd64", Configuration: c}
 }
 
 func newUsers(w *World) (*users, error) {

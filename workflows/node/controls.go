@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -40,8 +41,8 @@ func (s *State) drainControl() entity.Control {
 			case s.Node == nil || s.Node.Gone:
 				return errors.New("there is no such node")
 			case !s.Node.Unschedulable && !s.Node.Drain:
-				return errors.New("the node is not cordoned and has no drain taint, so guests would start on it " +
-					"again: cordon it first")
+				return fmt.Errorf("the node is not cordoned and has no taint %s:NoSchedule, so guests would start on it "+
+					"again: cordon it first", cmp.Or(s.Node.DrainTaint, contract.TaintDrain))
 			case r.Parallelism < 0 || r.Parallelism > maxParallelism:
 				return fmt.Errorf("parallelism: has to be between 0 and %d", maxParallelism)
 			case s.Wanted != nil:

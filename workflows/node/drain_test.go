@@ -310,7 +310,9 @@ func TestDrainControlNeedsCordonOrTaint(t *testing.T) {
 		}
 		return s.drainControl().Check(contract.ControlRequest{})
 	}
-	require.ErrorContains(t, check(nil), "not cordoned and has no drain taint")
+	require.ErrorContains(t, check(nil), "not cordoned and has no taint kubevirt.io/drain:NoSchedule")
+	require.ErrorContains(t, check(func(o *contract.NodeObservation) { o.DrainTaint = "a.b/empty" }),
+		"has no taint a.b/empty:NoSchedule")
 	require.NoError(t, check(cordoned))
 	require.NoError(t, check(tainted))
 }

@@ -56,13 +56,14 @@ func (s *State) observe(o contract.NodeObservation) {
 	switch {
 	case !areSettingsNewer(old, o):
 	case s.HasChange(contract.ChangeAfterFirst):
-		next.ObsoleteCPUModels, next.SettingsVersion = o.ObsoleteCPUModels, o.SettingsVersion
+		next.ObsoleteCPUModels, next.DrainTaint, next.SettingsVersion = o.ObsoleteCPUModels, o.DrainTaint,
+			o.SettingsVersion
 		if !entity.Newer(old.ResourceVersion, o.ResourceVersion) {
 			next.Drain = o.Drain // otherwise crdwatch sends it again
 		}
 	case s.Unapplied == nil || !entity.Newer(s.Unapplied.SettingsVersion, o.SettingsVersion):
 		s.Unapplied = &contract.NodeObservation{UID: o.UID, ResourceVersion: o.ResourceVersion, Drain: o.Drain,
-			ObsoleteCPUModels: o.ObsoleteCPUModels, SettingsVersion: o.SettingsVersion}
+			DrainTaint: o.DrainTaint, ObsoleteCPUModels: o.ObsoleteCPUModels, SettingsVersion: o.SettingsVersion}
 	}
 	s.Node = &next
 }
@@ -77,8 +78,8 @@ func (s *State) observeUnapplied() {
 }
 
 // areSettingsNewer reports whether an observation of a node that is no newer itself has newer settings: the KubeVirt
-// object names another drain taint, or other obsolete CPU models. Of an older node, only the models count. Observations
-// of releases that read neither have no such version.
+// object names another drain taint, or other obsolete CPU models. Of an older node, only these count, and not whether
+// it has the taint. Observations of releases that read neither have no such version.
 func areSettingsNewer(known *contract.NodeObservation, o contract.NodeObservation) bool {
 	return o.SettingsVersion != "" && !known.Gone &&
 		!entity.OlderPart(known.SettingsVersion, o.SettingsVersion, known, o)
