@@ -7,23 +7,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/api/validation"
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
-// WithoutEffect returns the paths of the fields of a KubeVirt object that are set and have no effect: those that
-// admission accepts with a warning, and those that it refuses, of an object that was written before it was asked.
-// Invalid values are not among them.
+// WithoutEffect returns the paths of the fields of a KubeVirt object that are set and have no effect, or not all of it:
+// those that admission accepts with a warning, and those that it refuses, of an object that was written before it was
+// asked. Most invalid values count as not set, and too long a list is cut.
 func WithoutEffect(kv *kubevirtv1.KubeVirt) ([]string, error) {
 	unlisted, err := Check(kv.Spec, Configuration(), "spec")
 	if err != nil {
 		return nil, err
 	}
 	var out []string
+	c := &kv.Spec.Configuration
 	for _, list := range [][]metav1.StatusCause{
-		unlisted, HostDevices(kv.Spec.Configuration.PermittedHostDevices), BindingPlugins(&kv.Spec.Configuration),
+		unlisted, HostDevices(c.PermittedHostDevices), BindingPlugins(c),
+		validation.MigrationConfiguration(c.MigrationConfiguration), validation.MachineConfiguration(c),
 	} {
-		for _, c := range list {
-			out = append(out, c.Field)
+		for _, cause := range list {
+			if !slices.Contains(out, cause.Field) {
+				out = append(out, cause.Field)
+			}
 		}
 	}
 	return append(out, gatesWithoutEffect(kv.Spec.Configuration.DeveloperConfiguration)...), nil

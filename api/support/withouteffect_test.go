@@ -44,4 +44,12 @@ configuration:
     minimumClusterTSCFrequency: 2000000000
   migrations: {matchSELinuxLevelOnMigration: true, utilityVolumesTimeout: 5, nodeDrainTaintKey: a/b}
 `))
+	require.Equal(t, []string{
+		migrations + "disableTLS", migrations + "progressTimeout", migrations + "nodeDrainTaintKey",
+		"spec.configuration.cpuRequest",
+	}, of(`
+configuration:
+  cpuRequest: "-1"
+  migrations: {disableTLS: true, progressTimeout: -1, nodeDrainTaintKey: a b}
+`), "invalid values count as not set")
 }

@@ -36,7 +36,8 @@ func Unsupported() string {
 		"These fields of the KubeVirt object's spec configure KubeVirt's operator, the processes that it deploys, or what " +
 		"no\nguest of virtflow has. They are accepted with a warning, as are feature gates without effect. The condition\n" +
 		"`FieldsWithoutEffect` of the object is True while any of them is set, and its message lists them. It also lists\n" +
-		"unsupported fields, of an object that was stored before virtflow's webhooks could refuse it.\n\n" +
+		"unsupported fields and invalid values, of an object that was stored before virtflow's webhooks could refuse it." +
+		"\n\n" +
 		"| field | why it has no effect |\n|---|---|\n")
 	for _, r := range support.AllWithoutEffect() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", r.Path, r.Why)

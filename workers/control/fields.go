@@ -10,7 +10,7 @@ import (
 )
 
 // ConditionFieldsWithoutEffect of the KubeVirt object is True while it has fields that are set and have no effect in
-// virtflow: its message lists them.
+// virtflow, or not all of it since their value is invalid: its message lists them.
 const ConditionFieldsWithoutEffect kubevirt.KubeVirtConditionType = "FieldsWithoutEffect"
 
 // Reasons of the condition FieldsWithoutEffect.
@@ -36,7 +36,7 @@ func fieldsCondition(paths []string, now time.Time) kubevirt.KubeVirtCondition {
 		return c
 	}
 	c.Status, c.Reason = corev1.ConditionTrue, ReasonFieldsIgnored
-	c.Message = "These fields are set and have no effect in virtflow (docs/unsupported.md): " + listFields(paths)
+	c.Message = "These fields have no effect in virtflow, or an invalid value (docs/unsupported.md): " + listFields(paths)
 	return c
 }
 
