@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtflow/virtflow/api/support"
-	"github.com/virtflow/virtflow/api/validation"
 	"github.com/virtflow/virtflow/internal/defaults"
 )
 
@@ -36,11 +35,7 @@ func (h *handler) validateKubeVirt(_ context.Context, req admission.Request) adm
 			causes = append(causes, c)
 		}
 	}
-	causes = append(causes, support.HostDevices(kv.Spec.Configuration.PermittedHostDevices)...)
-	causes = append(causes, support.BindingPlugins(&kv.Spec.Configuration)...)
-	causes = append(causes, validation.MigrationConfiguration(kv.Spec.Configuration.MigrationConfiguration)...)
-	causes = append(causes, validation.MachineConfiguration(&kv.Spec.Configuration)...)
-	return answer(causes, warnings...)
+	return answer(append(causes, support.InvalidConfiguration(&kv.Spec.Configuration)...), warnings...)
 }
 
 // networkWarnings warns of a network for migrations: in KubeVirt, the operator adds it to the pods that need it.
@@ -50,7 +45,7 @@ func networkWarnings(kv *kubevirtv1.KubeVirt) []string {
 		return nil
 	}
 	return []string{"spec.configuration.migrations.network: no operator adds this network to the pods of node workers, " +
-		"and guests move only between nodes whose node worker has it as migration0: apply deploy/migration-network"}
+		"and guests move only between nodes whose node worker has it as migration0: annotate them, as deploy/migration-network does"}
 }
 
 // gateWarnings returns warnings for gates that have no effect.

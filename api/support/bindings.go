@@ -39,7 +39,13 @@ func Bindings(
 		if b == nil {
 			continue
 		}
-		if _, err := plugins.Attachment(b.Name); err != nil {
+		_, err := plugins.Attachment(b.Name)
+		if at := slices.IndexFunc(spec.Networks, func(n kubevirtv1.Network) bool {
+			return n.Name == spec.Domain.Devices.Interfaces[i].Name && n.ResourceClaim != nil
+		}); err == nil && at >= 0 {
+			err = fmt.Errorf("a binding plugin cannot connect the device of %s.networks[%d].resourceClaim: use sriov", prefix, at)
+		}
+		if err != nil {
 			field := fmt.Sprintf("%s.domain.devices.interfaces[%d].binding.name", prefix, i)
 			causes = append(causes, metav1.StatusCause{
 				Type: metav1.CauseTypeFieldValueNotSupported, Field: field, Message: field + ": " + err.Error(),

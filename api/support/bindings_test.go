@@ -36,8 +36,11 @@ configuration:
 		}
 		spec.Domain.Devices.Interfaces = append(spec.Domain.Devices.Interfaces, f)
 	}
-	require.Equal(t, []string{"spec.domain.devices.interfaces[3].binding.name",
-		"spec.domain.devices.interfaces[4].binding.name"}, fieldsOfCauses(Bindings(spec, &kv.Spec.Configuration, "spec")))
+	spec.Networks = []kubevirtv1.Network{{Name: "l2", NetworkSource: kubevirtv1.NetworkSource{
+		ResourceClaim: &kubevirtv1.ClaimRequest{}}}}
+	const at = "spec.domain.devices.interfaces"
+	require.Equal(t, []string{at + "[1].binding.name", at + "[3].binding.name", at + "[4].binding.name"},
+		fieldsOfCauses(Bindings(spec, &kv.Spec.Configuration, "spec")))
 }
 
 func fieldsOfCauses(causes []metav1.StatusCause) (out []string) {

@@ -13,25 +13,26 @@ import (
 
 // WithoutEffect returns the paths of the fields of a KubeVirt object that are set and have no effect, or not all of it:
 // those that admission accepts with a warning, and those that it refuses, of an object that was written before it was
-// asked. Most invalid values count as not set, and too long a list is cut.
+// asked. Most invalid values count as not set, and too long a list is cut. With an invalid network for migrations, or
+// path of a seccomp profile, nothing migrates or starts.
 func WithoutEffect(kv *kubevirtv1.KubeVirt) ([]string, error) {
 	unlisted, err := Check(kv.Spec, Configuration(), "spec")
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	c := &kv.Spec.Configuration
-	for _, list := range [][]metav1.StatusCause{
-		unlisted, HostDevices(c.PermittedHostDevices), BindingPlugins(c),
-		validation.MigrationConfiguration(c.MigrationConfiguration), validation.MachineConfiguration(c),
-	} {
-		for _, cause := range list {
-			if !slices.Contains(out, cause.Field) {
-				out = append(out, cause.Field)
-			}
+	for _, cause := range append(unlisted, InvalidConfiguration(&kv.Spec.Configuration)...) {
+		if !slices.Contains(out, cause.Field) {
+			out = append(out, cause.Field)
 		}
 	}
 	return append(out, gatesWithoutEffect(kv.Spec.Configuration.DeveloperConfiguration)...), nil
+}
+
+// InvalidConfiguration returns a cause for each invalid value of a configuration.
+func InvalidConfiguration(c *kubevirtv1.KubeVirtConfiguration) []metav1.StatusCause {
+	return slices.Concat(HostDevices(c.PermittedHostDevices), BindingPlugins(c),
+		validation.MigrationConfiguration(c.MigrationConfiguration), validation.MachineConfiguration(c))
 }
 
 // gatesWithoutEffect returns the paths of the known feature gates of which admission warns. The unknown ones are

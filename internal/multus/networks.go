@@ -33,19 +33,22 @@ func Further(n *kubevirt.Network) bool { return n.Multus != nil && !n.Multus.Def
 
 // Definition returns the NetworkAttachmentDefinition that a network of a VMI in that namespace names.
 func Definition(n *kubevirt.MultusNetwork, namespace string) (inNamespace, name string) {
-	if inNamespace, name, found := strings.Cut(n.NetworkName, "/"); found {
-		return inNamespace, name
-	}
-	return namespace, n.NetworkName
+	return split(n.NetworkName, namespace)
 }
 
 // QualifiedName returns the name of a NetworkAttachmentDefinition with its namespace: the given one, if the name has
 // none.
 func QualifiedName(name, namespace string) string {
-	if strings.Contains(name, "/") {
-		return name
-	}
+	namespace, name = split(name, namespace)
 	return namespace + "/" + name
+}
+
+// split returns the parts of [namespace/]name. A name without a namespace is in the given one.
+func split(qualified, namespace string) (inNamespace, name string) {
+	if inNamespace, name, found := strings.Cut(qualified, "/"); found {
+		return inNamespace, name
+	}
+	return namespace, qualified
 }
 
 // ResourceVariable returns the name of the environment variable with the resource of a network's device.
@@ -112,8 +115,7 @@ func Annotations(vmi *kubevirt.VirtualMachineInstance, plugins map[string]string
 		}
 		if f != nil && f.Binding != nil && plugins[f.Binding.Name] != "" {
 			s := selection{Arguments: map[string]string{"logicNetworkName": n.Name}}
-			plugin := &kubevirt.MultusNetwork{NetworkName: plugins[f.Binding.Name]}
-			s.Namespace, s.Name = Definition(plugin, vmi.Namespace)
+			s.Namespace, s.Name = split(plugins[f.Binding.Name], vmi.Namespace)
 			all = append(all, s)
 		}
 	}

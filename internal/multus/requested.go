@@ -11,7 +11,7 @@ import (
 func Requested(annotation, namespace, interfaceName string) string {
 	annotation = strings.TrimSpace(annotation)
 	if strings.HasPrefix(annotation, "[") {
-		var all []selection
+		var all []struct{ Name, Namespace, Interface string }
 		if json.Unmarshal([]byte(annotation), &all) != nil {
 			return ""
 		}

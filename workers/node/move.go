@@ -131,7 +131,7 @@ func (m *Mover) PrepareTarget(
 	if err := p.Validate(); err != nil {
 		return none, &activities.RefusedError{Message: err.Error()}
 	}
-	if err := m.Targets.CheckNetwork(in.Network); err != nil {
+	if _, err := m.Targets.RequiredAddress(in.Network); err != nil {
 		return none, &activities.RefusedError{Message: err.Error()}
 	}
 	launcher, err := s.reach(ctx, in.Pod.UID)
@@ -272,11 +272,17 @@ func (m *Mover) session(
 		}
 		return nil, &outcome, nil
 	}
-	if err := m.Targets.CheckNetwork(in.Network); err != nil {
+	from, err := m.Targets.RequiredAddress(in.Network)
+	if err != nil {
 		return nil, &contract.MigrationOutcome{Result: contract.ResultStayed, Reason: err.Error()}, nil
 	}
+	// A node worker of an earlier version does not know that a network may be required.
+	if at := in.Target.Network; in.Network != "" && at != string(migrate.NetworkMigration) {
+		return nil, &contract.MigrationOutcome{Result: contract.ResultStayed, Reason: fmt.Sprintf("the target's node worker "+
+			"accepts guests on the network %.32q, but the KubeVirt object requires %s: update it", at, in.Network)}, nil
+	}
 	session, err := m.Sessions.Begin(in.Migration.UID, in.VMI, migration.Peer{
-		Address: in.Target.Address, Fingerprint: migration.Fingerprint(in.Target.Fingerprint),
+		Address: in.Target.Address, Fingerprint: migration.Fingerprint(in.Target.Fingerprint), From: from,
 	}, leaving)
 	if errors.Is(err, migrate.ErrNotOffered) {
 		return nil, &contract.MigrationOutcome{Result: contract.ResultStayed,

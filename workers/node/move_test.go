@@ -637,6 +637,17 @@ func TestMovesOverRequiredNetworkOnly(t *testing.T) {
 	require.Nil(t, session)
 	require.Equal(t, contract.ResultStayed, outcome.Result)
 	require.Contains(t, outcome.Reason, "requests no network as migration0")
+
+	// A target's node worker of an earlier version accepts the guest on any network.
+	m.from.mover.Targets.Network = network
+	m.from.mover.Targets.Addresses = func(string) ([]netip.Prefix, error) {
+		return []netip.Prefix{netip.MustParsePrefix("192.168.9.4/24")}, nil
+	}
+	session, outcome, err = m.from.mover.session(t.Context(), in)
+	require.NoError(t, err)
+	require.Nil(t, session)
+	require.Equal(t, contract.ResultStayed, outcome.Result)
+	require.Contains(t, outcome.Reason, `accepts guests on the network "Pod", but the KubeVirt object requires virtflow/moves`)
 	require.Empty(t, m.from.launcher.begun)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -26,13 +27,19 @@ const (
 type Peer struct {
 	Address     string // host:port
 	Fingerprint Fingerprint
+	// From is the address of this node from which it is dialed; invalid: any.
+	From netip.Addr
 }
 
 // Dial opens a channel to the target. It returns a RefusedError if the target's node worker refuses.
 func (i *Identity) Dial(ctx context.Context, target Peer, c Channel) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	raw, err := (&net.Dialer{KeepAliveConfig: keepAlive()}).DialContext(ctx, "tcp", target.Address)
+	dialer := net.Dialer{KeepAliveConfig: keepAlive()}
+	if target.From.IsValid() {
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(target.From, 0))
+	}
+	raw, err := dialer.DialContext(ctx, "tcp", target.Address)
 	if err != nil {
 		return nil, fmt.Errorf("dialing the target's node worker: %w", err)
 	}

@@ -171,7 +171,7 @@ func TestSilentTarget(t *testing.T) {
 	defer silent.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = i.Dial(ctx, Peer{silent.Addr().String(), i.Fingerprint()}, Memory)
+	_, err = i.Dial(ctx, Peer{Address: silent.Addr().String(), Fingerprint: i.Fingerprint()}, Memory)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	answered, ended := make(chan struct{}), make(chan error, 1)
@@ -194,7 +194,7 @@ func TestSilentTarget(t *testing.T) {
 		require.NoError(t, <-ended)
 		cancel()
 	}()
-	_, err = i.Dial(ctx, Peer{silent.Addr().String(), i.Fingerprint()}, Memory)
+	_, err = i.Dial(ctx, Peer{Address: silent.Addr().String(), Fingerprint: i.Fingerprint()}, Memory)
 	require.ErrorIs(t, err, context.Canceled)
 	close(answered)
 }

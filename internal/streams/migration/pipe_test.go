@@ -60,7 +60,7 @@ func secured(t testing.TB) (source, target *tls.Conn) {
 		}
 		accepted <- err
 	}()
-	source, err = s.Dial(t.Context(), Peer{l.Addr().String(), d.Fingerprint()}, Memory)
+	source, err = s.Dial(t.Context(), Peer{Address: l.Addr().String(), Fingerprint: d.Fingerprint()}, Memory)
 	require.NoError(t, <-accepted)
 	require.NoError(t, err)
 	return source, target

@@ -83,6 +83,9 @@ func Wanted(n *rpc.GuestNetwork) (podnet.Interface, error) {
 	case rpc.Binding_BINDING_FURTHER_TAP:
 		i.Binding, i.Suffix = podnet.Tap, multus.Suffix(n.GetName())
 	case rpc.Binding_BINDING_UNSPECIFIED:
+	default:
+		return i, fmt.Errorf("the node worker is of an earlier version, which does not know the binding %d: update it",
+			n.GetBinding())
 	}
 	for _, network := range []struct {
 		text string

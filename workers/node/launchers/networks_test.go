@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/virtflow/virtflow/internal/multus"
 	"github.com/virtflow/virtflow/launcher/rpc"
 	"github.com/virtflow/virtflow/workers/node/launchers"
 	"github.com/virtflow/virtflow/workers/node/launchertest"
@@ -45,6 +46,24 @@ func TestWhatAGuestNeeds(t *testing.T) {
 	plans, err = networks(t)
 	require.NoError(t, err)
 	require.Empty(t, plans)
+}
+
+// TestNetworkOfEachBinding: each binding that a launcher knows is one of podnet's, on the pod network or a further one.
+func TestNetworkOfEachBinding(t *testing.T) {
+	for value := range rpc.Binding_name {
+		binding := rpc.Binding(value)
+		got, err := launchers.Wanted(&rpc.GuestNetwork{Name: "a", Binding: binding, Queues: 1})
+		require.NoError(t, err, binding)
+		require.Equal(t, map[rpc.Binding]podnet.Binding{
+			rpc.Binding_BINDING_UNSPECIFIED: "", rpc.Binding_BINDING_MASQUERADE: podnet.Masquerade,
+			rpc.Binding_BINDING_BRIDGE: podnet.Bridge, rpc.Binding_BINDING_FURTHER_BRIDGE: podnet.Bridge,
+			rpc.Binding_BINDING_MANAGED_TAP: podnet.ManagedTap, rpc.Binding_BINDING_FURTHER_MANAGED_TAP: podnet.ManagedTap,
+			rpc.Binding_BINDING_TAP: podnet.Tap, rpc.Binding_BINDING_FURTHER_TAP: podnet.Tap,
+		}[binding], got.Binding, binding)
+		require.Equal(t, strings.Contains(binding.String(), "FURTHER"), got.Suffix == multus.Suffix("a"), binding)
+	}
+	_, err := launchers.Wanted(&rpc.GuestNetwork{Name: "a", Binding: 99, Queues: 1})
+	require.ErrorContains(t, err, "does not know the binding 99: update it")
 }
 
 // TestNetworksOfEarlierLauncher: an earlier launcher reports no networks: its guest is masqueraded on the pod network.

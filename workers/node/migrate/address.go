@@ -64,35 +64,39 @@ func chooseAddress(migration []netip.Prefix, pod netip.Addr) (netip.Addr, Networ
 	return pod, NetworkPod, nil
 }
 
-// CheckNetwork returns an error unless this node's guests can be moved over the only network that they may be moved
-// over ("": any). Otherwise the copy would silently use the pod's network, or another one.
-func (t *Targets) CheckNetwork(required string) error {
+// RequiredAddress returns this node's address on the only network that guests may be moved over. Without such a network
+// ("") it is invalid. It returns an error if the node has no such address: the copy would silently use the pod's network,
+// or another one.
+func (t *Targets) RequiredAddress(required string) (netip.Addr, error) {
+	var none netip.Addr
 	if required == "" {
-		return nil
+		return none, nil
 	}
-	const field, fix = "the KubeVirt object's configuration.migrations.network", "apply deploy/migration-network"
+	const field = "the KubeVirt object's configuration.migrations.network"
+	const fix = "annotate the pods of node workers, as deploy/migration-network does"
 	switch t.Network {
 	case required:
 	case "":
-		return fmt.Errorf("%s is %s, but the node worker's pod on node %s requests no network as %s: %s",
+		return none, fmt.Errorf("%s is %s, but the node worker's pod on node %s requests no network as %s: %s",
 			field, required, t.Node, Interface, fix)
 	default:
-		return fmt.Errorf("%s is %s, but the node worker's pod on node %s requests %s as %s: change one "+
+		return none, fmt.Errorf("%s is %s, but the node worker's pod on node %s requests %s as %s: change one "+
 			"of them", field, required, t.Node, t.Network, Interface)
 	}
 	own, err := t.Addresses(Interface)
 	if err != nil {
-		return err
+		return none, err
 	}
 	const look = "look at the events of the node worker's pod for errors of Multus"
 	if own == nil {
-		return fmt.Errorf("%s is %s, but the node worker's pod on node %s has no %s: %s",
+		return none, fmt.Errorf("%s is %s, but the node worker's pod on node %s has no %s: %s",
 			field, required, t.Node, Interface, look)
 	}
-	if _, _, err := chooseAddress(own, netip.Addr{}); err != nil {
-		return fmt.Errorf("%s is %s, but on node %s %w: %s", field, required, t.Node, err, look)
+	address, _, err := chooseAddress(own, none)
+	if err != nil {
+		return none, fmt.Errorf("%s is %s, but on node %s %w: %s", field, required, t.Node, err, look)
 	}
-	return nil
+	return address, nil
 }
 
 // maxSourceAddresses limits what a source may have a target expect: a pod has two, and a migration network adds others.

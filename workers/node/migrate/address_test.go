@@ -91,17 +91,18 @@ func TestChecksRequiredNetwork(t *testing.T) {
 	}{
 		"none is required":        {},
 		"it is there":             {required: "virtflow/moves", network: "virtflow/moves", own: []netip.Prefix{netip.MustParsePrefix("192.168.9.4/24")}},
-		"no network is requested": {required: "virtflow/moves", fails: "requests no network as migration0: apply deploy/migration-network"},
+		"no network is requested": {required: "virtflow/moves", fails: "requests no network as migration0: annotate the pods of node workers"},
 		"another is requested":    {required: "virtflow/moves", network: "infra/moves", fails: "requests infra/moves as migration0"},
 		"it was not made":         {required: "virtflow/moves", network: "virtflow/moves", fails: "has no migration0"},
 		"it has no address": {required: "virtflow/moves", network: "virtflow/moves",
 			own: []netip.Prefix{netip.MustParsePrefix("fe80::1/64")}, fails: "has no address that other nodes can reach"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := NewTargets(TargetOptions{Pod: netip.MustParseAddr("10.244.1.7"), Network: c.network,
-				Addresses: func(string) ([]netip.Prefix, error) { return c.own, nil }}).CheckNetwork(c.required)
+			own, err := NewTargets(TargetOptions{Pod: netip.MustParseAddr("10.244.1.7"), Network: c.network,
+				Addresses: func(string) ([]netip.Prefix, error) { return c.own, nil }}).RequiredAddress(c.required)
 			if c.fails == "" {
 				require.NoError(t, err)
+				require.Equal(t, c.required != "", own == netip.MustParseAddr("192.168.9.4"))
 				return
 			}
 			require.ErrorContains(t, err, c.fails)

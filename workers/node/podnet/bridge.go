@@ -18,7 +18,7 @@ const keptRoutes = 75
 
 // errNoIPv4 is the error for a pod without an IPv4 address: without one there is no rule for what the guest may send.
 var errNoIPv4 = errors.New(
-	"the pod has no IPv4 address, and a guest with the binding bridge gets no other: use masquerade")
+	"the pod has no IPv4 address, and a bridged guest gets no other: use masquerade")
 
 // bridge works in the network namespace of the calling thread. The pod's interface is renamed and becomes a port of the
 // bridge. A link that never goes up takes its name, MAC and addresses over: it is what remembers them, and what

@@ -2,9 +2,13 @@ package podnet
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vishvananda/netlink"
 )
+
+// noOwner is netlink's owner of a tap device that any user with the capability may open.
+const noOwner = math.MaxUint32
 
 // findTap works in the network namespace of the calling thread. It changes nothing: the network's plugin has made the
 // device, by KubeVirt's name for a tap device, or as the pod's interface itself. QEMU opens it as the launcher's user.
@@ -21,13 +25,13 @@ func (p Plan) findTap(links *netlink.Handle) (Prepared, error) {
 		return Prepared{}, fmt.Errorf("looking for %s: %w", p.Tap, err)
 	}
 	name := tap.Attrs().Name
-	switch t := tap.(type) {
-	case *netlink.Macvtap:
-	case *netlink.Tuntap:
-		if t.Mode != netlink.TUNTAP_MODE_TAP {
-			return Prepared{}, fmt.Errorf("%s is a tun device: the binding plugin's network must make a tap device", name)
-		}
-	default:
+	switch t, isTuntap := tap.(*netlink.Tuntap); {
+	case isTuntap && t.Mode != netlink.TUNTAP_MODE_TAP:
+		return Prepared{}, fmt.Errorf("%s is a tun device: the binding plugin's network must make a tap device", name)
+	case isTuntap && t.Owner != launcherUser && t.Owner != noOwner:
+		return Prepared{}, fmt.Errorf("the tap device %s is of user %d: the binding plugin's network must make it for user %d",
+			name, t.Owner, launcherUser)
+	case !isTuntap:
 		return Prepared{}, fmt.Errorf("%s is a %s: the binding plugin's network must make a tap device %s, or %s itself "+
 			"as one", name, tap.Type(), p.Tap, p.PodInterface)
 	}

@@ -98,6 +98,13 @@ func TestFindsTapOfPlugin(t *testing.T) {
 		}},
 		"none": {fails: "eth0 is a veth: the binding plugin's network must make a tap device tap0, or eth0 itself as one",
 			make: func(t *testing.T) Pod { return newPod(t).Pod }},
+		"another user's": {fails: "the tap device eth0 is of user 1000: the binding plugin's network must make it for user 107",
+			make: func(t *testing.T) Pod {
+				ns, of := namespace(t), tap("eth0", netlink.TUNTAP_MODE_TAP)
+				of.Owner, of.Group = 1000, 1000
+				addLink(t, ns, of)
+				return Pod{NetworkNamespace: ns}
+			}},
 		"a tun device": {fails: "eth0 is a tun device", make: func(t *testing.T) Pod {
 			ns := namespace(t)
 			addLink(t, ns, tap("eth0", netlink.TUNTAP_MODE_TUN))
