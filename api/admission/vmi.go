@@ -32,11 +32,30 @@ func (h *handler) mutateVMI(ctx context.Context, req admission.Request) admissio
 	if !equality.Semantic.DeepEqual(before, &vmi.ObjectMeta) {
 		parts = append(parts, part{"metadata", vmi.ObjectMeta})
 	}
+	if h.isAppliedAgain(ctx, req, vmi, old) {
+		parts = append(parts, part{"spec", old.Spec})
+	}
 	// Status is part of the main resource here, so this webhook keeps users from writing it.
 	if !h.isOwnCall(req) && !equality.Semantic.DeepEqual(vmi.Status, old.Status) {
 		parts = append(parts, part{"status", old.Status})
 	}
 	return patchResponse(parts...)
+}
+
+// isAppliedAgain reports whether a user's update lacks no more than defaults of the instance. An apply of its manifest
+// does: it replaces lists whole, and the defaults within their elements. KubeVirt refuses that as a change of the spec.
+func (h *handler) isAppliedAgain(
+	ctx context.Context, req admission.Request, vmi, old *kubevirtv1.VirtualMachineInstance,
+) bool {
+	if h.isOwnCall(req) || equality.Semantic.DeepEqual(vmi.Spec, old.Spec) {
+		return false
+	}
+	cluster, err := h.Cluster(ctx)
+	if err != nil {
+		return false // the validating webhook answers that
+	}
+	filled := vmi.DeepCopy()
+	return defaults.Instance(filled, cluster) == nil && equality.Semantic.DeepEqual(filled.Spec, old.Spec)
 }
 
 func (h *handler) createVMI(
