@@ -3,6 +3,7 @@
 //
 //	lifecycle_test.go a VM from creation to nothing left
 //	strategies_test.go each run strategy, back-off, an edited VM, requests, deletion that orphans
+//	applied_test.go   a manifest that two GitOps controllers apply again and again: part of other stories
 //	replicaset_test.go scale up and down, adopt, pause, fifty replicas at once
 //	controls_test.go  the controls, with temporal and tctl
 //	probes_test.go    probes, the guest agent, the labels of nodes

@@ -49,6 +49,12 @@ func TestLifecycle(t *testing.T) {
 	require.NotContains(t, m.kubectl("get", "pods", "-o", "yaml"), secret,
 		"secrets must not be in a pod's annotations")
 
+	// Applied again by GitOps controllers, the VM stays as it is, and its guest runs on.
+	applyByTwo(t, m.manifest("Always", ""), m.namespace, "vm/"+m.name)
+	same, err := m.vmi()
+	require.NoError(t, err)
+	require.Equal(t, vmi.UID, same.UID)
+
 	// Stop: the guest is asked to shut down, and logs that it did so cleanly.
 	first := m.kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.uid}")
 	log := m.follow()

@@ -46,7 +46,14 @@ volumes:
 
 func newReplicas(t *testing.T, namespace, name string, n int) *replicas {
 	t.Helper()
-	apply(t, fmt.Sprintf(`apiVersion: kubevirt.io/v1
+	apply(t, replicaSet(t, namespace, name, n))
+	return &replicas{t: t, namespace: namespace, name: name}
+}
+
+// replicaSet returns the manifest of a replica set.
+func replicaSet(t *testing.T, namespace, name string, n int) string {
+	t.Helper()
+	return fmt.Sprintf(`apiVersion: kubevirt.io/v1
 kind: VirtualMachineInstanceReplicaSet
 metadata: {name: %s, namespace: %s}
 spec:
@@ -57,8 +64,7 @@ spec:
       labels: {app: %s}
     spec:
 %s
-`, name, namespace, n, name, name, guestSpec(t, "      ")))
-	return &replicas{t: t, namespace: namespace, name: name}
+`, name, namespace, n, name, name, guestSpec(t, "      "))
 }
 
 func (r *replicas) kubectl(args ...string) string {
@@ -231,22 +237,25 @@ func TestReplicaSet(t *testing.T) {
 }
 
 // TestReplicaSetAdoptsAndPauses: a standalone instance that matches is adopted; one that matches no longer is released.
-// A paused set creates nothing; an exceeded quota is in a condition; an orphaned instance stays; the namespace is
+// Both stay as they are when GitOps controllers apply them again. A paused set creates nothing; an exceeded quota is in a condition; an orphaned instance stays; the namespace is
 // deleted.
 func TestReplicaSetAdoptsAndPauses(t *testing.T) {
 	suite.TakeTurn(t, 6)
 	untilHealthy(t)
 	r := &replicas{t: t, namespace: newNamespace(t), name: "herd"}
-	apply(t, fmt.Sprintf(`apiVersion: kubevirt.io/v1
+	bare := fmt.Sprintf(`apiVersion: kubevirt.io/v1
 kind: VirtualMachineInstance
 metadata: {name: bare, namespace: %s, labels: {app: herd}}
 spec:
 %s
-`, r.namespace, guestSpec(t, "  ")))
+`, r.namespace, guestSpec(t, "  "))
+	apply(t, bare)
 	newReplicas(t, r.namespace, r.name, 1)
 	list := r.until(1)
 	require.Equal(t, "bare", list[0].Name)
 	require.Equal(t, "herd", list[0].OwnerReferences[0].Name)
+	applyByTwo(t, bare, r.namespace, "vmi/bare")
+	applyByTwo(t, replicaSet(t, r.namespace, r.name, 1), r.namespace, "vmirs/"+r.name)
 
 	r.kubectl("patch", "vmirs", r.name, "--type=merge", "-p", `{"spec":{"paused":true}}`)
 	require.Equal(t, "Controller got paused", r.condition("ReplicaPaused", "Paused").Message)
