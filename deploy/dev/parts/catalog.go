@@ -214,6 +214,16 @@ func TemporalCLI() Part {
 	}
 }
 
+// Descheduler evicts pods from nodes that they should leave.
+func Descheduler() Part {
+	return Part{
+		Name: "descheduler", Dir: "deploy/dev/parts/descheduler",
+		What:     "the descheduler from source: some 1,100 packages",
+		Cold:     2 * time.Minute,
+		Packages: []string{"sigs.k8s.io/descheduler/cmd/descheduler"},
+	}
+}
+
 // GolangciLint is the linter.
 func GolangciLint() Part {
 	return Part{
@@ -258,8 +268,8 @@ func ProtocGenGoGRPC() Part {
 // All is every part.
 func All() []Part {
 	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), CDI(), KubeVirt(), Virtctl(), KubeVirtTests(),
-		Ginkgo(), Temporal(), Tctl(), TemporalCLI(), GolangciLint(), Workflowcheck(), Govulncheck(), ProtocGenGo(),
-		ProtocGenGoGRPC()}
+		Ginkgo(), Temporal(), Tctl(), TemporalCLI(), Descheduler(), GolangciLint(), Workflowcheck(), Govulncheck(),
+		ProtocGenGo(), ProtocGenGoGRPC()}
 }
 
 // Named finds a part.
