@@ -102,7 +102,7 @@ func New(o Options) (*Watcher, error) {
 	w.migrations = machinemetrics.NewMigrations(w.leaderInformers)
 	w.machines = machinemetrics.NewMachines(w.leaderInformers)
 	if o.Registry != nil {
-		o.Registry.MustRegister(w.migrations, w.machines)
+		o.Registry.MustRegister(w.migrations, w.machines, machinemetrics.NewParts(w.leaderInformers))
 	}
 	return w, nil
 }

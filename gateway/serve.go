@@ -47,7 +47,7 @@ func (f *Flags) Run(ctx context.Context, p *process.Process) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	config, err := kube.LoadConfig(f.Kubeconfig, userAgent)
+	config, err := kube.LoadConfig(f.Kubeconfig, userAgent, p.Registry)
 	if err != nil {
 		return err
 	}

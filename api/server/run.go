@@ -47,7 +47,7 @@ func (o *Options) Run(ctx context.Context, p *process.Process) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	config, err := kube.LoadConfig(o.Kubeconfig, userAgent)
+	config, err := kube.LoadConfig(o.Kubeconfig, userAgent, p.Registry)
 	if err != nil {
 		return err
 	}

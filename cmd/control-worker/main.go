@@ -55,7 +55,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) run(ctx context.Context, p *process.Process) error {
-	config, err := kube.LoadConfig(o.kubeconfig, "virtflow-"+name)
+	config, err := kube.LoadConfig(o.kubeconfig, "virtflow-"+name, p.Registry)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func command() *cobra.Command {
 			}
 			identity = host
 		}
-		config, err := kube.LoadConfig(kubeconfig, name)
+		config, err := kube.LoadConfig(kubeconfig, name, p.Registry)
 		if err != nil {
 			return err
 		}

@@ -45,9 +45,11 @@ func NewMachines(leading Leader) *Machines {
 	}
 	m := &Machines{
 		leading: leading, since: map[string]*prometheus.Desc{},
-		vm: desc("kubevirt_vm_info", "VMs by their printable status.", "name", "namespace", "status",
-			"status_group"),
-		vmi: desc("kubevirt_vmi_info", "VMIs by node and phase.", "node", "namespace", "name", "phase", "outdated"),
+		vm: desc("kubevirt_vm_info", "VMs by their printable status.", "name", "namespace", "os", "workload", "flavor",
+			"machine_type", "status", "status_group"),
+		vmi: desc("kubevirt_vmi_info", "VMIs by node and phase.", "node", "namespace", "name", "phase", "os",
+			"workload", "flavor", "guest_os_kernel_release", "guest_os_machine", "guest_os_arch", "guest_os_name",
+			"guest_os_version_id", "evictable", "outdated", "vmi_pod"),
 		nonEvictable: desc("kubevirt_vmi_non_evictable",
 			"1 for a VMI that a drain should migrate, but that cannot migrate.", "node", "namespace", "name"),
 		outdated: desc("kubevirt_vmi_number_of_outdated", "VMIs whose launchers have another image than new ones get."),
@@ -107,7 +109,9 @@ func (m *Machines) Collect(out chan<- prometheus.Metric) {
 	for _, vm := range watch.List[*kubevirt.VirtualMachine](i.VMs) {
 		status := string(vm.Status.PrintableStatus)
 		group := statusGroup(vm.Status.PrintableStatus)
-		gauge(m.vm, 1, vm.Name, vm.Namespace, strings.ToLower(status), group)
+		about := descriptionOf(vm)
+		gauge(m.vm, 1, vm.Name, vm.Namespace, about.os, about.workload, about.flavor, about.machine,
+			strings.ToLower(status), group)
 		var last float64
 		for _, c := range vm.Status.Conditions {
 			last = max(last, seconds(&c.LastTransitionTime))
@@ -124,18 +128,9 @@ func (m *Machines) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	for _, vmi := range watch.List[*kubevirt.VirtualMachineInstance](i.VMIs) {
-		outdated := ""
-		if vmi.Status.LauncherContainerImageVersion != "" && i.Image != "" { // else unknown
-			outdated = strconv.FormatBool(observe.Outdated(vmi, i.Image))
-		}
-		gauge(m.vmi, 1, vmi.Status.NodeName, vmi.Namespace, vmi.Name, strings.ToLower(string(vmi.Status.Phase)),
-			outdated)
+		gauge(m.vmi, 1, m.vmiLabels(i, vmi)...)
 		if vmi.Status.Phase == kubevirt.Running {
-			value := 0.0
-			if isNonEvictable(vmi) {
-				value = 1
-			}
-			gauge(m.nonEvictable, value, vmi.Status.NodeName, vmi.Namespace, vmi.Name)
+			gauge(m.nonEvictable, number(isNonEvictable(vmi)), vmi.Status.NodeName, vmi.Namespace, vmi.Name)
 		}
 		for _, c := range vmi.Status.Conditions {
 			if c.Type == kubevirt.VirtualMachineInstanceSynchronized && c.Status == corev1.ConditionFalse {
@@ -148,6 +143,41 @@ func (m *Machines) Collect(out chan<- prometheus.Metric) {
 		gauge(m.failing, float64(n.count), f.kind, f.reason)
 		gauge(m.failingOldest, n.oldest, f.kind, f.reason)
 	}
+}
+
+// description has what the template of a VM tells about it.
+type description struct{ os, workload, flavor, machine string }
+
+func descriptionOf(vm *kubevirt.VirtualMachine) description {
+	t := vm.Spec.Template
+	if t == nil {
+		return description{}
+	}
+	of := t.ObjectMeta.Annotations
+	d := description{os: of[watch.AnnotationOS], workload: of[watch.AnnotationWorkload],
+		flavor: of[watch.AnnotationFlavor]}
+	if m := t.Spec.Domain.Machine; m != nil {
+		d.machine = m.Type
+	}
+	return d
+}
+
+// vmiLabels returns the labels of an instance's kubevirt_vmi_info; "" is what is not known.
+func (m *Machines) vmiLabels(i *watch.Informers, vmi *kubevirt.VirtualMachineInstance) []string {
+	outdated, machine, pod := "", "", ""
+	if vmi.Status.LauncherContainerImageVersion != "" && i.Image != "" {
+		outdated = strconv.FormatBool(observe.Outdated(vmi, i.Image))
+	}
+	if vmi.Status.Machine != nil {
+		machine = vmi.Status.Machine.Type
+	}
+	if launcher := i.LauncherOf(vmi); launcher != nil {
+		pod = launcher.Name
+	}
+	of, guest := vmi.Annotations, &vmi.Status.GuestOSInfo
+	return []string{vmi.Status.NodeName, vmi.Namespace, vmi.Name, strings.ToLower(string(vmi.Status.Phase)),
+		of[watch.AnnotationOS], of[watch.AnnotationWorkload], of[watch.AnnotationFlavor], guest.KernelRelease, machine,
+		guest.Machine, guest.Name, guest.VersionID, strconv.FormatBool(!isNonEvictable(vmi)), outdated, pod}
 }
 
 type (

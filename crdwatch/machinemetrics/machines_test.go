@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/crdwatch/watch"
 )
 
@@ -30,6 +31,10 @@ func TestMachineMetrics(t *testing.T) {
 	add := func(status kubevirt.VirtualMachinePrintableStatus, name string, at int64, failure string) {
 		vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
 		vm.Status.PrintableStatus = status
+		vm.Spec.Template = &kubevirt.VirtualMachineInstanceTemplateSpec{ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{watch.AnnotationOS: "fedora", watch.AnnotationWorkload: "server",
+				watch.AnnotationFlavor: "small"}}}
+		vm.Spec.Template.Spec.Domain.Machine = &kubevirt.Machine{Type: "q35"}
 		vm.Status.Conditions = []kubevirt.VirtualMachineCondition{
 			{Type: kubevirt.VirtualMachineReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Unix(at, 0)}}
 		if failure != "" {
@@ -43,10 +48,16 @@ func TestMachineMetrics(t *testing.T) {
 	add(kubevirt.VirtualMachineStatusUnschedulable, "wide", 2000, "FailedCreate")
 	add(kubevirt.VirtualMachineStatusUnschedulable, "wider", 1500, "FailedCreate")
 	live := kubevirt.EvictionStrategyLiveMigrate
-	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "runs"},
+	keep(t, i.Pods.GetIndexer(), launcherPod("virt-launcher-runs", "n", corev1.PodRunning))
+	keep(t, i.Pods.GetIndexer(), launcherPod("virt-launcher-target", "other", corev1.PodRunning))
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "runs", UID: "uid",
+		Annotations: map[string]string{watch.AnnotationOS: "fedora"}},
 		Spec: kubevirt.VirtualMachineInstanceSpec{EvictionStrategy: &live}}
 	vmi.Status.Phase, vmi.Status.NodeName = kubevirt.Running, "n"
 	vmi.Status.LauncherContainerImageVersion = "launcher:old"
+	vmi.Status.Machine = &kubevirt.Machine{Type: "pc-q35-9.0"}
+	vmi.Status.GuestOSInfo = kubevirt.VirtualMachineInstanceGuestOSInfo{Name: "Fedora", VersionID: "42",
+		KernelRelease: strings.Repeat("6", 200), Machine: "x86_64", ID: "fedora"}
 	vmi.Status.Conditions = []kubevirt.VirtualMachineInstanceCondition{
 		{Type: kubevirt.VirtualMachineInstanceIsMigratable, Status: corev1.ConditionFalse},
 		{Type: kubevirt.VirtualMachineInstanceSynchronized, Status: corev1.ConditionFalse, Reason: "LauncherSilent",
@@ -56,9 +67,9 @@ func TestMachineMetrics(t *testing.T) {
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP kubevirt_vm_info VMs by their printable status.
 # TYPE kubevirt_vm_info gauge
-kubevirt_vm_info{name="slow",namespace="a",status="starting",status_group="starting"} 1
-kubevirt_vm_info{name="wide",namespace="a",status="errorunschedulable",status_group="error"} 1
-kubevirt_vm_info{name="wider",namespace="a",status="errorunschedulable",status_group="error"} 1
+kubevirt_vm_info{flavor="small",machine_type="q35",name="slow",namespace="a",os="fedora",status="starting",status_group="starting",workload="server"} 1
+kubevirt_vm_info{flavor="small",machine_type="q35",name="wide",namespace="a",os="fedora",status="errorunschedulable",status_group="error",workload="server"} 1
+kubevirt_vm_info{flavor="small",machine_type="q35",name="wider",namespace="a",os="fedora",status="errorunschedulable",status_group="error",workload="server"} 1
 # HELP kubevirt_vm_error_status_last_transition_timestamp_seconds Last change of a VM of this group, or 0.
 # TYPE kubevirt_vm_error_status_last_transition_timestamp_seconds counter
 kubevirt_vm_error_status_last_transition_timestamp_seconds{name="slow",namespace="a"} 0
@@ -71,7 +82,7 @@ kubevirt_vm_starting_status_last_transition_timestamp_seconds{name="wide",namesp
 kubevirt_vm_starting_status_last_transition_timestamp_seconds{name="wider",namespace="a"} 0
 # HELP kubevirt_vmi_info VMIs by node and phase.
 # TYPE kubevirt_vmi_info gauge
-kubevirt_vmi_info{name="runs",namespace="a",node="n",outdated="true",phase="running"} 1
+kubevirt_vmi_info{evictable="false",flavor="",guest_os_arch="x86_64",guest_os_kernel_release="`+strings.Repeat("6", 128)+`",guest_os_machine="pc-q35-9.0",guest_os_name="Fedora",guest_os_version_id="42",name="runs",namespace="a",node="n",os="fedora",outdated="true",phase="running",vmi_pod="virt-launcher-runs",workload=""} 1
 # HELP kubevirt_vmi_non_evictable 1 for a VMI that a drain should migrate, but that cannot migrate.
 # TYPE kubevirt_vmi_non_evictable gauge
 kubevirt_vmi_non_evictable{name="runs",namespace="a",node="n"} 1
@@ -86,6 +97,15 @@ virtflow_failing_oldest_timestamp_seconds{kind="VirtualMachineInstance",reason="
 `), "kubevirt_vm_info", "kubevirt_vm_error_status_last_transition_timestamp_seconds",
 		"kubevirt_vm_starting_status_last_transition_timestamp_seconds", "kubevirt_vmi_info",
 		"kubevirt_vmi_non_evictable", "virtflow_failing", "virtflow_failing_oldest_timestamp_seconds"))
+}
+
+// launcherPod returns a launcher pod of the VMI a/runs.
+func launcherPod(name, node string, phase corev1.PodPhase) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name,
+		Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "uid"},
+		Annotations: map[string]string{contract.AnnotationDomain: "runs"}}}
+	pod.Spec.NodeName, pod.Status.Phase = node, phase
+	return pod
 }
 
 // TestLimitsFailureReasons: reasons come from conditions.

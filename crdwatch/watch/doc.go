@@ -3,6 +3,7 @@
 //
 //	informers.go  the informers
 //	strip.go      what they keep of an object
+//	stripparts.go what they keep for the metrics of the parts of VMs and VMIs
 //	indexes.go    the indexes, and what they index
 //	lookups.go    what is looked up in them
 //	observe.go    observations that need more than one object

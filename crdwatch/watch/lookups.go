@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/internal/observe"
+	"github.com/virtflow/virtflow/internal/settings"
 )
 
 // PodsOfVMI returns the launcher pods of a VMI, by the VMI's name.
@@ -129,4 +130,20 @@ func (i *Informers) SourceOf(vmim *kubevirt.VirtualMachineInstanceMigration) str
 		return s.SourceNode
 	}
 	return vmi.Status.NodeName
+}
+
+// LauncherOf returns the running launcher pod of a VMI on the VMI's node; nil: there is none.
+func (i *Informers) LauncherOf(vmi *kubevirt.VirtualMachineInstance) *corev1.Pod {
+	for _, pod := range i.PodsOf(string(vmi.UID)) {
+		if pod.Status.Phase == corev1.PodRunning && pod.Spec.NodeName == vmi.Status.NodeName {
+			return pod
+		}
+	}
+	return nil
+}
+
+// Configuration returns the settings of the KubeVirt object.
+func (i *Informers) Configuration() settings.Settings {
+	kv, _ := Get[*kubevirt.KubeVirt](i.Settings, i.settingsKey)
+	return settings.From(kv)
 }

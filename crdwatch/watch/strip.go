@@ -58,11 +58,14 @@ func stripMeta(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 }
 
 func stripVM(vm *kubevirt.VirtualMachine) *kubevirt.VirtualMachine {
+	meta := stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationApproval,
+		contract.AnnotationDeferDataVolumes)
+	meta.Labels = vm.Labels // a metric has them
 	return &kubevirt.VirtualMachine{
-		ObjectMeta: stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationApproval,
-			contract.AnnotationDeferDataVolumes),
+		ObjectMeta: meta,
 		Spec: kubevirt.VirtualMachineSpec{Running: vm.Spec.Running, RunStrategy: vm.Spec.RunStrategy,
-			DataVolumeTemplates: stripTemplates(vm.Spec.DataVolumeTemplates)},
+			DataVolumeTemplates: stripTemplates(vm.Spec.DataVolumeTemplates),
+			Template:            stripTemplate(vm.Spec.Template)},
 		Status: kubevirt.VirtualMachineStatus{
 			Created: vm.Status.Created, PrintableStatus: vm.Status.PrintableStatus, RunStrategy: vm.Status.RunStrategy,
 			StateChangeRequests: vm.Status.StateChangeRequests, StartFailure: vm.Status.StartFailure,
@@ -104,6 +107,7 @@ func stripVMI(vmi *kubevirt.VirtualMachineInstance) *kubevirt.VirtualMachineInst
 			LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion,
 		},
 	}
+	keepParts(out, vmi)
 	if _, needed := claims.State(vmi); needed {
 		keepState(out, vmi)
 	}
@@ -202,7 +206,7 @@ func stripNode(node *corev1.Node) *corev1.Node {
 	return out
 }
 
-// stripKubeVirt keeps what decides about nodes, and the level of crdwatch's log.
+// stripKubeVirt keeps what decides about nodes, the level of crdwatch's log, and what the metrics need.
 func stripKubeVirt(kv *kubevirt.KubeVirt) *kubevirt.KubeVirt {
 	out := &kubevirt.KubeVirt{ObjectMeta: stripMeta(kv.ObjectMeta)}
 	out.Spec.Configuration.ObsoleteCPUModels = kv.Spec.Configuration.ObsoleteCPUModels
@@ -210,9 +214,13 @@ func stripKubeVirt(kv *kubevirt.KubeVirt) *kubevirt.KubeVirt {
 		out.Spec.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{
 			NodeDrainTaintKey: m.NodeDrainTaintKey}
 	}
-	if d := kv.Spec.Configuration.DeveloperConfiguration; d != nil && d.LogVerbosity != nil {
-		out.Spec.Configuration.DeveloperConfiguration = &kubevirt.DeveloperConfiguration{
-			LogVerbosity: &kubevirt.LogVerbosity{VirtController: d.LogVerbosity.VirtController}}
+	out.Spec.Configuration.AdditionalGuestMemoryOverheadRatio = kv.Spec.Configuration.AdditionalGuestMemoryOverheadRatio
+	if d := kv.Spec.Configuration.DeveloperConfiguration; d != nil {
+		kept := &kubevirt.DeveloperConfiguration{UseEmulation: d.UseEmulation}
+		if d.LogVerbosity != nil {
+			kept.LogVerbosity = &kubevirt.LogVerbosity{VirtController: d.LogVerbosity.VirtController}
+		}
+		out.Spec.Configuration.DeveloperConfiguration = kept
 	}
 	return out
 }
@@ -237,15 +245,6 @@ func stripPVC(pvc *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 		Status: corev1.PersistentVolumeClaimStatus{Phase: pvc.Status.Phase, Capacity: pvc.Status.Capacity},
 	}
 	out.Annotations = observe.ThickAnnotations(pvc.Annotations)
-	return out
-}
-
-// stripTemplates keeps their names.
-func stripTemplates(templates []kubevirt.DataVolumeTemplateSpec) []kubevirt.DataVolumeTemplateSpec {
-	var out []kubevirt.DataVolumeTemplateSpec
-	for i := range templates {
-		out = append(out, kubevirt.DataVolumeTemplateSpec{ObjectMeta: metav1.ObjectMeta{Name: templates[i].Name}})
-	}
 	return out
 }
 

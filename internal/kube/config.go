@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -19,8 +20,9 @@ const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/n
 const noLimit = -1
 
 // LoadConfig returns the client configuration: from a kubeconfig file, or (empty path) from the pod's service account.
-// The user agent appears in the API server's audit log, for example virtflow-crdwatch.
-func LoadConfig(kubeconfig, userAgent string) (*rest.Config, error) {
+// The user agent appears in the API server's audit log, for example virtflow-crdwatch. The registry gets the number of
+// requests.
+func LoadConfig(kubeconfig, userAgent string, registry prometheus.Registerer) (*rest.Config, error) {
 	var config *rest.Config
 	var err error
 	if kubeconfig == "" {
@@ -36,7 +38,8 @@ func LoadConfig(kubeconfig, userAgent string) (*rest.Config, error) {
 	}
 	config.UserAgent = userAgent
 	config.QPS = noLimit
-	config.DisableCompression = true // within a cluster it costs both ends more CPU time than it saves on the network
+	config.DisableCompression = true        // within a cluster it costs both ends more CPU time than it saves on the network
+	config.Wrap(NewRequests(registry).wrap) // below outages, whose answers are no requests
 	config.Wrap((&outages{listed: map[string]int{}}).wrap)
 	return config, nil
 }

@@ -34,7 +34,7 @@ func TestDoesNotLimitRequests(t *testing.T) {
 				&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}},
 		Contexts: map[string]*api.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
 	}, file))
-	config, err := LoadConfig(file, "virtflow-test")
+	config, err := LoadConfig(file, "virtflow-test", nil)
 	require.NoError(t, err)
 
 	kv, err := New(config)

@@ -36,6 +36,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 				}
 			}
 		},
+		"internal/kube":           func(r *prometheus.Registry) { kube.NewRequests(r) },
 		"internal/temporalclient": func(r *prometheus.Registry) { temporalclient.NewPolling("q", zerolog.Nop(), r) },
 		"crdwatch": func(r *prometheus.Registry) {
 			server := fakekube.New(fakekube.Options{})

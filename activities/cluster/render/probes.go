@@ -70,14 +70,3 @@ func awaitGuest(c *corev1.Container) {
 		TimeoutSeconds: 1 + agentMargin, PeriodSeconds: arrivalPeriod, FailureThreshold: math.MaxInt32,
 	}
 }
-
-// execProbes counts the probes that run a command in the guest.
-func execProbes(spec *kubevirt.VirtualMachineInstanceSpec) int64 {
-	var n int64
-	for _, p := range []*kubevirt.Probe{spec.LivenessProbe, spec.ReadinessProbe} {
-		if p != nil && p.Exec != nil {
-			n++
-		}
-	}
-	return n
-}

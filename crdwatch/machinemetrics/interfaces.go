@@ -1,0 +1,122 @@
+package machinemetrics
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	kubevirt "kubevirt.io/api/core/v1"
+
+	"github.com/virtflow/virtflow/contract"
+)
+
+// vnic is one series of kubevirt_vm_vnic_info or kubevirt_vmi_vnic_info.
+type vnic struct{ name, bindingType, network, binding, model string }
+
+func (v vnic) labels() []string {
+	return []string{v.name, v.bindingType, v.network, v.binding, v.model}
+}
+
+// podNetwork is KubeVirt's value of the label network.
+const podNetwork = "pod networking"
+
+// vnics returns the interfaces that have a network.
+func vnics(spec *kubevirt.VirtualMachineInstanceSpec) []vnic {
+	networks := map[string]string{}
+	for n := range spec.Networks {
+		switch o := &spec.Networks[n]; {
+		case o.Pod != nil:
+			networks[o.Name] = podNetwork
+		case o.Multus != nil:
+			networks[o.Name] = o.Multus.NetworkName
+		}
+	}
+	var out []vnic
+	for n := range spec.Domain.Devices.Interfaces {
+		i := &spec.Domain.Devices.Interfaces[n]
+		network, ok := networks[i.Name]
+		if !ok {
+			continue
+		}
+		v := vnic{name: i.Name, network: network, model: cmp.Or(i.Model, "<none>"), bindingType: "core"}
+		switch {
+		case i.Masquerade != nil:
+			v.binding = "masquerade"
+		case i.Bridge != nil:
+			v.binding = "bridge"
+		case i.SRIOV != nil:
+			v.binding = "sriov"
+		case i.Binding != nil:
+			v.bindingType, v.binding = "plugin", i.Binding.Name
+		default:
+			v.bindingType = ""
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// address is one series of kubevirt_vmi_status_addresses.
+type address struct{ vnic, device, address, kind string }
+
+// addresses returns the interfaces of a status that have an address or a name.
+func addresses(interfaces []kubevirt.VirtualMachineInstanceNetworkInterface) []address {
+	var out []address
+	for n := range interfaces {
+		i := &interfaces[n]
+		a := address{vnic: i.Name, device: i.InterfaceName, address: i.IP, kind: "ExternalInterface"}
+		if i.IP == "" {
+			if i.Name == "" && i.InterfaceName == "" {
+				continue
+			}
+			a.kind = "SystemInterface"
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// Limits of the labels of a VM that become labels of its metric, the same as those of running guests.
+const (
+	mostLabels    = 32
+	mostLabelText = 512 // bytes of keys and values together
+)
+
+// labelsOf returns the labels of a VM and of its template, whose values win, as labels of a metric: in the order of
+// their keys, up to the limits. Of keys with the same name, the first counts.
+func labelsOf(vm *kubevirt.VirtualMachine) map[string]string {
+	all := maps.Clone(vm.Labels)
+	if vm.Spec.Template != nil {
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, vm.Spec.Template.ObjectMeta.Labels)
+	}
+	out, text := map[string]string{}, 0
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		text += len(key) + len(all[key])
+		if len(out) == mostLabels || text > mostLabelText {
+			break
+		}
+		name := "label_" + labelName(key)
+		if _, taken := out[name]; !taken {
+			out[name] = contract.Cut(all[key], mostLabelText)
+		}
+	}
+	return out
+}
+
+// labelName returns a label's key as KubeVirt writes it in a metric.
+func labelName(key string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '_'
+	}, key)
+	if name == "" || name[0] >= '0' && name[0] <= '9' {
+		return "_" + name
+	}
+	return name
+}
