@@ -17,7 +17,7 @@ TEST_PACKAGES ?= ./...
 TEST_FLAGS ?=
 # Modules of their own, whose tests run with all others: their dependencies are none of the product's.
 # Some read files outside their module, which the cache of test results does not notice.
-TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots)
+TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen deploy/monitoring/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots)
 E2E_FLAGS ?=
 
 ##@ The local cluster
@@ -159,7 +159,7 @@ conformance-turn: storage multus deploy tools ## Those of them that passed whose
 	$(conformance) --turn "$${VIRTFLOW_TURN:?a number that grows with each run}" --turn-lasts 4m --attempts 2 --timeout 20m
 
 # golangci-lint looks at one module at a time.
-LINT_MODULES ?= deploy/crds/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots testsuite/temporal \
+LINT_MODULES ?= deploy/crds/gen deploy/monitoring/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots testsuite/temporal \
   deploy/dev/parts/temporal/sqlite
 
 SCALE ?=
@@ -194,16 +194,18 @@ define protoc
 endef
 
 .PHONY: generate
-generate: ## Write the generated files: the CRDs, the launcher's service, the pages of state tables and of conformance, the operator's alerts. 30 s.
+generate: ## Write the generated files: the CRDs, the launcher's service, the pages of state tables and of conformance, KubeVirt's rules, the operator's alerts. 1 minute.
 	@cd deploy/crds/gen && go run . generate
+	@cd deploy/monitoring/gen && go run . generate
 	@go run -trimpath -buildvcs=false ./testsuite/tables/write
 	@go run -trimpath -buildvcs=false ./deploy/monitoring/write
 	@go run -trimpath -buildvcs=false ./testsuite/conformance page
 	$(call protoc,.)
 
 .PHONY: verify
-verify: ## Fail when a generated file is not what generate would write. 30 s.
+verify: ## Fail when a generated file is not what generate would write. 1 minute.
 	@cd deploy/crds/gen && go run . verify
+	@cd deploy/monitoring/gen && go run . verify
 	@rm -rf .build/verify && mkdir -p .build/verify
 	$(call protoc,.build/verify)
 	@for f in launcher/rpc/launcher.pb.go launcher/rpc/launcher_grpc.pb.go; do \
