@@ -145,7 +145,7 @@ func (m *Machines) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// description has what the template of a VM tells about it.
+// description has the labels of a VM that its template decides.
 type description struct{ os, workload, flavor, machine string }
 
 func descriptionOf(vm *kubevirt.VirtualMachine) description {
