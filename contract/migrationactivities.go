@@ -43,6 +43,9 @@ type ReadMigrationResult struct {
 	VMI       *VMIObservation       `json:"vmi,omitempty"`
 	// State is the VMI's status.migrationState; nil: it has none.
 	State *MigrationState `json:"state,omitempty"`
+	// Network has the meaning of ConfigureMigrationResult's. State lacks it, so a migration without memory, which does
+	// not configure itself again, needs it. Only together with State.
+	Network string `json:"network,omitempty"`
 	FindPodResult
 	// Failures counts the VMI's evacuations and workload updates that have failed since the last success, and
 	// LastFailure is when the last one did. They are only read for an evacuation or a workload update.

@@ -46,6 +46,9 @@ func (a *Activities) ReadMigration(
 	}
 	o := observe.VMI(vmi)
 	out.VMI, out.State = &o, observe.MigrationState(vmi.Status.MigrationState)
+	if out.State != nil {
+		out.Network = a.Settings().Migrations().Network
+	}
 	out.FindPodResult, err = a.FindLauncherPod(ctx,
 		contract.FindPodInput{VMI: contract.Object{Namespace: namespace, Name: name, UID: o.UID}})
 	if err == nil && out.Migration != nil && hasBackOff(migration) {

@@ -76,7 +76,7 @@ func (s *State) foldRead(r contract.ReadMigrationResult) {
 		s.Claim.Stage = contract.StageClaim
 	}
 	if again {
-		s.adoptVMIStatus(state)
+		s.adoptVMIStatus(state, r.Network)
 	}
 }
 
@@ -140,7 +140,8 @@ func (s *State) findPods(r contract.ReadMigrationResult, state *contract.Migrati
 }
 
 // adoptVMIStatus takes over what the instance's status has of this migration (nil: nothing), and what its pods do.
-func (s *State) adoptVMIStatus(state *contract.MigrationState) {
+// Network is the only one that the guest may be moved over ("": any).
+func (s *State) adoptVMIStatus(state *contract.MigrationState, network string) {
 	if state != nil {
 		s.Claim.Seen = contract.StageHandOff
 		if !state.Start.IsZero() {
@@ -156,7 +157,7 @@ func (s *State) adoptVMIStatus(state *contract.MigrationState) {
 		if s.HandOffAt.IsZero() {
 			s.HandOffAt = s.VMIM.CreatedAt
 		}
-		s.Settings = &contract.ConfigureMigrationResult{Policy: state.PolicyName}
+		s.Settings = &contract.ConfigureMigrationResult{Policy: state.PolicyName, Network: network}
 		if state.Configuration != nil {
 			s.Settings.Configuration = *state.Configuration
 		}

@@ -333,7 +333,8 @@ func (r *rig) register() {
 func (r *rig) readMigration(
 	_ context.Context, in contract.ReadMigrationInput,
 ) (contract.ReadMigrationResult, error) {
-	out := contract.ReadMigrationResult{VMI: r.vmi, State: r.state, Failures: r.failures, LastFailure: r.lastFailure}
+	out := contract.ReadMigrationResult{VMI: r.vmi, State: r.state, Network: "virtflow/moves", Failures: r.failures,
+		LastFailure: r.lastFailure}
 	if !r.gone && in.Migration.UID == r.vmim.UID {
 		o := r.vmim
 		out.Migration = &o
