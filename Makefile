@@ -17,7 +17,8 @@ TEST_PACKAGES ?= ./...
 TEST_FLAGS ?=
 # Modules of their own, whose tests run with all others: their dependencies are none of the product's.
 # Some read files outside their module, which the cache of test results does not notice.
-TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen deploy/monitoring/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots)
+TEST_MODULES ?= $(if $(filter ./...,$(TEST_PACKAGES)),deploy/crds/gen deploy/monitoring/gen deploy/dev deploy/dev/parts/storage testsuite/clients \
+  testsuite/manifests testsuite/scale/plots)
 E2E_FLAGS ?=
 
 ##@ The local cluster
@@ -159,8 +160,8 @@ conformance-turn: storage multus deploy tools ## Those of them that passed whose
 	$(conformance) --turn "$${VIRTFLOW_TURN:?a number that grows with each run}" --turn-lasts 4m --attempts 2 --timeout 20m
 
 # golangci-lint looks at one module at a time.
-LINT_MODULES ?= deploy/crds/gen deploy/monitoring/gen deploy/dev deploy/dev/parts/storage testsuite/manifests testsuite/scale/plots testsuite/temporal \
-  deploy/dev/parts/temporal/sqlite
+LINT_MODULES ?= deploy/crds/gen deploy/monitoring/gen deploy/dev deploy/dev/parts/storage testsuite/clients testsuite/manifests testsuite/scale/plots \
+  testsuite/temporal deploy/dev/parts/temporal/sqlite
 
 SCALE ?=
 

@@ -334,22 +334,22 @@ func TestStatusOfOperator(t *testing.T) {
 	kv := &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
 	outdated := 2
 	kv.Status.OutdatedVirtualMachineInstanceWorkloads = &outdated
-	kv.Status = nextStatus(kv, nil, false, now)
+	kv.Status = NextStatus(kv, nil, false, now)
 	require.Equal(t, kubevirt.KubeVirtPhaseDeployed, kv.Status.Phase)
 	require.EqualValues(t, 3, *kv.Status.ObservedGeneration)
 	require.Equal(t, contract.KubeVirtVersion, kv.Status.ObservedKubeVirtVersion)
 	require.Equal(t, &outdated, kv.Status.OutdatedVirtualMachineInstanceWorkloads, "another's field stays")
 	require.Equal(t, map[kubevirt.KubeVirtConditionType]corev1.ConditionStatus{
 		"Available": "True", "Created": "True", "Progressing": "False", "Degraded": "False"}, shown(kv.Status))
-	require.Equal(t, kv.Status, nextStatus(kv, nil, false, now.Add(time.Hour)), "nothing has changed")
+	require.Equal(t, kv.Status, NextStatus(kv, nil, false, now.Add(time.Hour)), "nothing has changed")
 
-	kv.Status = nextStatus(kv, errors.New("no route to host"), false, now.Add(time.Hour))
+	kv.Status = NextStatus(kv, errors.New("no route to host"), false, now.Add(time.Hour))
 	require.Equal(t, map[kubevirt.KubeVirtConditionType]corev1.ConditionStatus{
 		"Available": "False", "Created": "True", "Progressing": "False", "Degraded": "True"}, shown(kv.Status))
-	require.Equal(t, kv.Status, nextStatus(kv, errors.New("no route to host"), true, now.Add(2*time.Hour)))
+	require.Equal(t, kv.Status, NextStatus(kv, errors.New("no route to host"), true, now.Add(2*time.Hour)))
 
 	kv.Generation = 4
-	kv.Status = nextStatus(kv, nil, true, now.Add(2*time.Hour))
+	kv.Status = NextStatus(kv, nil, true, now.Add(2*time.Hour))
 	require.EqualValues(t, 4, *kv.Status.ObservedGeneration)
 	require.Equal(t, corev1.ConditionTrue, shown(kv.Status)["Available"])
 	require.Equal(t, corev1.ConditionFalse, shown(kv.Status)["Degraded"])

@@ -67,7 +67,7 @@ func (a *availability) report(ctx context.Context, problem error) {
 	if kv == nil || ctx.Err() != nil {
 		return
 	}
-	status := nextStatus(kv, problem, a.failed, a.now())
+	status := NextStatus(kv, problem, a.failed, a.now())
 	status.Conditions = a.reportFields(kv, status.Conditions)
 	if !equality.Semantic.DeepEqual(status, kv.Status) {
 		ctx, cancel := context.WithTimeout(ctx, writeTime)
@@ -106,9 +106,10 @@ func (a *availability) reportFields(
 	return withFields(conditions, fieldsCondition(paths, now))
 }
 
-// nextStatus returns the object's status. No operator deploys virtflow, so its phase is always Deployed, and it is
-// degraded while it is not available.
-func nextStatus(kv *kubevirt.KubeVirt, problem error, alreadyFailed bool, now time.Time) kubevirt.KubeVirtStatus {
+// NextStatus returns the next status of the KubeVirt object. A problem is why Temporal is not reachable, and
+// alreadyFailed means that this worker has reported one. No operator deploys virtflow, so the phase is always Deployed,
+// and the object is degraded while it is not available.
+func NextStatus(kv *kubevirt.KubeVirt, problem error, alreadyFailed bool, now time.Time) kubevirt.KubeVirtStatus {
 	s := *kv.Status.DeepCopy()
 	s.Phase, s.ObservedGeneration = kubevirt.KubeVirtPhaseDeployed, &kv.Generation
 	s.OperatorVersion, s.TargetKubeVirtVersion = contract.KubeVirtVersion, contract.KubeVirtVersion
