@@ -87,7 +87,7 @@ func (p *Parts) Collect(out chan<- prometheus.Metric) {
 		for _, a := range addresses(vmi.Status.Interfaces) {
 			s.gauge(p.addresses, 1, vmi.Status.NodeName, vmi.Namespace, vmi.Name, a.vnic, a.device, a.address, a.kind)
 		}
-		if base, err := strconv.ParseInt(vmi.Annotations[kubevirt.MemoryOverheadAnnotationBytes], 10, 64); err == nil {
+		if base, err := strconv.ParseInt(vmi.Annotations[watch.AnnotationOverhead], 10, 64); err == nil {
 			all := hardware.ClusterOverhead(base, configured.UseEmulation, configured.OverheadRatio) +
 				plugins.Memory(vmi.Spec.Domain.Devices.Interfaces)
 			s.gauge(p.overhead, float64(all), vmi.Namespace, vmi.Name)

@@ -19,6 +19,9 @@ const (
 	AnnotationFlavor   = "vm.kubevirt.io/flavor"
 )
 
+// AnnotationOverhead is hardware.Overhead of an instance. Only the cache has it.
+const AnnotationOverhead = "overhead"
+
 // mostText is the number of bytes that are kept of a user's or guest's text for the metrics.
 const mostText = 128
 
@@ -88,7 +91,7 @@ func keepParts(out, vmi *kubevirt.VirtualMachineInstance) {
 	for key, value := range descriptions(vmi.Annotations) {
 		metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
 	}
-	metav1.SetMetaDataAnnotation(&out.ObjectMeta, kubevirt.MemoryOverheadAnnotationBytes,
+	metav1.SetMetaDataAnnotation(&out.ObjectMeta, AnnotationOverhead,
 		strconv.FormatInt(hardware.Overhead(vmi), 10))
 	for i := range vmi.Status.Interfaces {
 		o := &vmi.Status.Interfaces[i]

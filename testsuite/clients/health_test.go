@@ -117,7 +117,7 @@ func TestHealth(t *testing.T) {
 }
 
 // followsTemplate is the story of a VM whose instance follows its template while it runs. As with KubeVirt, the status
-// does not tell clients that it does, until the VM is restarted.
+// does not show it until the VM is restarted.
 const followsTemplate = "instance-follows-its-machine"
 
 // TestHealthAtEnds: when a story has ended, clients take no running VM for one that changes.

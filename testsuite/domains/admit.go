@@ -37,6 +37,9 @@ func configured(config string, v Variant, permitted []string) *kubevirtv1.KubeVi
 	developer := &kubevirtv1.DeveloperConfiguration{UseEmulation: v == Emulated}
 	if config == "open" {
 		developer.FeatureGates = gates()
+		kv.Spec.Configuration.NetworkConfiguration = &kubevirtv1.NetworkConfiguration{
+			Binding: map[string]kubevirtv1.InterfaceBindingPlugin{"l2bridge": {DomainAttachmentType: kubevirtv1.ManagedTap}},
+		}
 	}
 	kv.Spec.Configuration.DeveloperConfiguration = developer
 	if len(permitted) > 0 {

@@ -78,12 +78,16 @@ func newAgreement(known []Known) *Agreement {
 
 var index = regexp.MustCompile(`\[\d+\]`)
 
+// sidecarPlugin ends the refusal of the case whose binding plugin has a sidecar: a KubeVirt object with it is refused, so
+// that the cluster does not know the plugin.
+const sidecarPlugin = "couldn't find configuration for network binding: plugged"
+
 // refused records why a case is not admitted. A case that KubeVirt admits may be refused only as not supported yet.
 func (a *Agreement) refused(r *Record, causes []metav1.StatusCause) {
 	a.admitted.add(false)
 	fields := map[string]bool{}
 	for _, c := range causes {
-		if !strings.Contains(c.Message, "not supported yet") {
+		if !strings.Contains(c.Message, "not supported yet") && !strings.HasSuffix(c.Message, ": "+sidecarPlugin) {
 			a.unknown = append(a.unknown, fmt.Sprintf("%s (%s): refused: %s", r.ID, r.Title, c.Message))
 			continue
 		}
