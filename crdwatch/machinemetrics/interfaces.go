@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	kubevirt "kubevirt.io/api/core/v1"
-
-	"github.com/virtflow/virtflow/contract"
 )
 
 // vnic is one series of kubevirt_vm_vnic_info or kubevirt_vmi_vnic_info.
@@ -77,31 +75,13 @@ func addresses(interfaces []kubevirt.VirtualMachineInstanceNetworkInterface) []a
 	return out
 }
 
-// Limits of the labels of a VM that become labels of its metric, the same as those of running guests.
-const (
-	mostLabels    = 32
-	mostLabelText = 512 // bytes of keys and values together
-)
-
-// labelsOf returns the labels of a VM and of its template, whose values win, as labels of a metric: in the order of
-// their keys, up to the limits. Of keys with the same name, the first counts.
+// labelsOf returns the labels of a VM as labels of a metric. Of keys with the same name, the first counts.
 func labelsOf(vm *kubevirt.VirtualMachine) map[string]string {
-	all := maps.Clone(vm.Labels)
-	if vm.Spec.Template != nil {
-		if all == nil {
-			all = map[string]string{}
-		}
-		maps.Copy(all, vm.Spec.Template.ObjectMeta.Labels)
-	}
-	out, text := map[string]string{}, 0
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		text += len(key) + len(all[key])
-		if len(out) == mostLabels || text > mostLabelText {
-			break
-		}
+	out := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(vm.Labels)) {
 		name := "label_" + labelName(key)
 		if _, taken := out[name]; !taken {
-			out[name] = contract.Cut(all[key], mostLabelText)
+			out[name] = vm.Labels[key]
 		}
 	}
 	return out

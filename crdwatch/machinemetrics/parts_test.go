@@ -183,16 +183,51 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestLimitsLabelsOfVMs: users choose labels.
-func TestLimitsLabelsOfVMs(t *testing.T) {
+// TestLimitsTextsOfVMs: users choose labels, and names of networks.
+func TestLimitsTextsOfVMs(t *testing.T) {
+	stripped := func(vm *kubevirt.VirtualMachine) *kubevirt.VirtualMachine {
+		less, err := watch.Strip(vm)
+		require.NoError(t, err)
+		return less.(*kubevirt.VirtualMachine)
+	}
 	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}
-	require.Empty(t, labelsOf(vm))
+	require.Empty(t, labelsOf(stripped(vm)))
 	for n := range 100 {
 		vm.Labels[fmt.Sprintf("k%02d", n)] = "v"
 	}
-	require.Len(t, labelsOf(vm), mostLabels)
+	require.Len(t, labelsOf(stripped(vm)), 32)
 	vm.Labels = map[string]string{"a": strings.Repeat("x", 300), "b": strings.Repeat("x", 300), "a.b": "1", "a-b": "2",
 		"0": "digit"}
 	require.Equal(t, map[string]string{"label_a": strings.Repeat("x", 300), "label_a_b": "2", "label__0": "digit"},
-		labelsOf(vm))
+		labelsOf(stripped(vm)))
+
+	long := strings.Repeat("x", 1<<20)
+	vm.Spec.Template = &kubevirt.VirtualMachineInstanceTemplateSpec{}
+	vm.Spec.Template.Spec.Networks = []kubevirt.Network{{Name: long, NetworkSource: kubevirt.NetworkSource{
+		Multus: &kubevirt.MultusNetwork{NetworkName: long}}}}
+	vm.Spec.Template.Spec.Domain.Devices.Interfaces = []kubevirt.Interface{{Name: long, Model: long,
+		Binding: &kubevirt.PluginBinding{Name: long}}}
+	cut := long[:128]
+	require.Equal(t, []vnic{{name: cut, bindingType: "plugin", network: cut, binding: cut, model: cut}},
+		vnics(&stripped(vm).Spec.Template.Spec))
+}
+
+// TestPluginsCountForOverhead: what the KubeVirt object configures for a binding plugin is in the overhead.
+func TestPluginsCountForOverhead(t *testing.T) {
+	i := newTestInformers(t)
+	registry := newPartsRegistry(i)
+	vmi := &kubevirt.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web"}}
+	vmi.Spec.Domain.Devices.Interfaces = []kubevirt.Interface{{Name: "x", Binding: &kubevirt.PluginBinding{Name: "l2"}}}
+	keep(t, i.VMIs.GetStore(), vmi)
+	kv := &kubevirt.KubeVirt{ObjectMeta: metav1.ObjectMeta{Namespace: "virtflow", Name: "kubevirt"}}
+	kv.Spec.Configuration.NetworkConfiguration = &kubevirt.NetworkConfiguration{
+		Binding: map[string]kubevirt.InterfaceBindingPlugin{"l2": {
+			ComputeResourceOverhead: &kubevirt.ResourceRequirementsWithoutClaims{Requests: corev1.ResourceList{
+				corev1.ResourceMemory: resource.MustParse("10Mi")}}}}}
+	keep(t, i.Settings.GetStore(), kv)
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
+# HELP kubevirt_vmi_launcher_memory_overhead_bytes Memory that the launcher of a VMI is estimated to need beside the guest.
+# TYPE kubevirt_vmi_launcher_memory_overhead_bytes gauge
+kubevirt_vmi_launcher_memory_overhead_bytes{name="web",namespace="a"} %d
+`, (268+10)<<20)), "kubevirt_vmi_launcher_memory_overhead_bytes"))
 }

@@ -60,7 +60,7 @@ func stripMeta(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 func stripVM(vm *kubevirt.VirtualMachine) *kubevirt.VirtualMachine {
 	meta := stripMeta(vm.ObjectMeta, contract.AnnotationRequestedBy, contract.AnnotationApproval,
 		contract.AnnotationDeferDataVolumes)
-	meta.Labels = vm.Labels // a metric has them
+	meta.Labels = labelsOf(vm)
 	return &kubevirt.VirtualMachine{
 		ObjectMeta: meta,
 		Spec: kubevirt.VirtualMachineSpec{Running: vm.Spec.Running, RunStrategy: vm.Spec.RunStrategy,
@@ -213,6 +213,13 @@ func stripKubeVirt(kv *kubevirt.KubeVirt) *kubevirt.KubeVirt {
 	if m := kv.Spec.Configuration.MigrationConfiguration; m != nil {
 		out.Spec.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{
 			NodeDrainTaintKey: m.NodeDrainTaintKey}
+	}
+	if n := kv.Spec.Configuration.NetworkConfiguration; n != nil {
+		plugins := map[string]kubevirt.InterfaceBindingPlugin{}
+		for name, plugin := range n.Binding {
+			plugins[name] = kubevirt.InterfaceBindingPlugin{ComputeResourceOverhead: plugin.ComputeResourceOverhead}
+		}
+		out.Spec.Configuration.NetworkConfiguration = &kubevirt.NetworkConfiguration{Binding: plugins}
 	}
 	out.Spec.Configuration.AdditionalGuestMemoryOverheadRatio = kv.Spec.Configuration.AdditionalGuestMemoryOverheadRatio
 	if d := kv.Spec.Configuration.DeveloperConfiguration; d != nil {

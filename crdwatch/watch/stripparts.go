@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +33,7 @@ func stripTemplate(t *kubevirt.VirtualMachineInstanceTemplateSpec) *kubevirt.Vir
 		return nil
 	}
 	out := &kubevirt.VirtualMachineInstanceTemplateSpec{ObjectMeta: metav1.ObjectMeta{
-		Labels: t.ObjectMeta.Labels, Annotations: descriptions(t.ObjectMeta.Annotations)}}
+		Annotations: descriptions(t.ObjectMeta.Annotations)}}
 	from, to := &t.Spec.Domain, &out.Spec.Domain
 	if m := from.Machine; m != nil {
 		to.Machine = &kubevirt.Machine{Type: contract.Cut(m.Type, mostText)}
@@ -46,6 +48,40 @@ func stripTemplate(t *kubevirt.VirtualMachineInstanceTemplateSpec) *kubevirt.Vir
 	to.Resources.Limits = computeResources(from.Resources.Limits)
 	out.Spec.Volumes = stripVolumes(t.Spec.Volumes)
 	keepInterfaces(&out.Spec, &t.Spec)
+	return out
+}
+
+// Limits of the labels of a VM that are kept, the same as those of running guests.
+const (
+	mostLabels    = 32
+	mostLabelText = 512 // bytes of keys and values together
+)
+
+// labelsOf returns the labels of a VM and of its template, whose values win: in the order of their keys, up to the
+// limits.
+func labelsOf(vm *kubevirt.VirtualMachine) map[string]string {
+	var template map[string]string
+	if vm.Spec.Template != nil {
+		template = vm.Spec.Template.ObjectMeta.Labels
+	}
+	keys := slices.Collect(maps.Keys(vm.Labels))
+	for key := range template {
+		if _, both := vm.Labels[key]; !both {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	out, text := map[string]string{}, 0
+	for _, key := range keys {
+		value, ok := template[key]
+		if !ok {
+			value = vm.Labels[key]
+		}
+		if text += len(key) + len(value); len(out) == mostLabels || text > mostLabelText {
+			break
+		}
+		out[key] = contract.Cut(value, mostLabelText)
+	}
 	return out
 }
 
@@ -67,18 +103,21 @@ func computeResources(list corev1.ResourceList) corev1.ResourceList {
 func keepInterfaces(out, spec *kubevirt.VirtualMachineInstanceSpec) {
 	for i := range spec.Domain.Devices.Interfaces {
 		o := &spec.Domain.Devices.Interfaces[i]
-		kept := kubevirt.Interface{Name: o.Name, Model: o.Model, Binding: o.Binding}
+		kept := kubevirt.Interface{Name: contract.Cut(o.Name, mostText), Model: contract.Cut(o.Model, mostText)}
+		if o.Binding != nil {
+			kept.Binding = &kubevirt.PluginBinding{Name: contract.Cut(o.Binding.Name, mostText)}
+		}
 		kept.Masquerade, kept.Bridge, kept.SRIOV = o.Masquerade, o.Bridge, o.SRIOV
 		out.Domain.Devices.Interfaces = append(out.Domain.Devices.Interfaces, kept)
 	}
 	for i := range spec.Networks {
 		n := &spec.Networks[i]
-		kept := kubevirt.Network{Name: n.Name}
+		kept := kubevirt.Network{Name: contract.Cut(n.Name, mostText)}
 		if n.Pod != nil {
 			kept.Pod = &kubevirt.PodNetwork{}
 		}
 		if n.Multus != nil {
-			kept.Multus = &kubevirt.MultusNetwork{NetworkName: n.Multus.NetworkName}
+			kept.Multus = &kubevirt.MultusNetwork{NetworkName: contract.Cut(n.Multus.NetworkName, mostText)}
 		}
 		out.Networks = append(out.Networks, kept)
 	}

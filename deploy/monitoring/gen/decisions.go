@@ -53,6 +53,10 @@ func changes() []change {
 		{"vmi:kubevirt_vmi_guest_queue_length:sum", `sum by (name, namespace) (
   clamp_min(sum by (name, namespace, node) (kubevirt_vmi_guest_load_1m) - vmi:kubevirt_vmi_vcpu:count, 0)
 )`, "KubeVirt's finds nothing for a VMI with labels: the load has them as labels, and the number of CPUs does not."},
+		{"KubeVirtVMIExcessiveMigrations", `sum by (vmi, namespace) (topk by (vmi, namespace, vmim) (1,
+  max_over_time(kubevirt_vmi_migration_succeeded[1d])
+  unless on (namespace, vmi, vmim) kubevirt_vmi_migration_succeeded offset 1d
+)) >= 12`, "KubeVirt deletes all but the last five migrations of a VMI, and virtflow none: old ones do not count."},
 		{"KubeVirtVMGuestMemoryPressure", `(
   vmi:kubevirt_vmi_memory_headroom_ratio:sum < 0.05
   and (vmi:kubevirt_vmi_pgmajfaults:rate5m > 5 or vmi:kubevirt_vmi_swap_traffic_bytes:rate5m > 1048576)
