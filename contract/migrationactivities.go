@@ -210,8 +210,8 @@ type PrepareTargetInput struct {
 	Pod       Object         `json:"pod"`
 	Offer     MigrationOffer `json:"offer"`
 	Expires   time.Time      `json:"expires"`
-	// Network has the meaning of ConfigureMigrationResult's. The activity fails with ErrorUnsuitable where the node does
-	// not have that network.
+	// Network has the meaning of ConfigureMigrationResult's. The activity fails with ErrorUnsuitable where the node
+	// does not have that network.
 	Network string `json:"network,omitempty"`
 }
 

@@ -25,6 +25,8 @@ import (
 )
 
 // TestMachineMetrics: only the leader has them, and the informers keep all that they need.
+//
+//nolint:lll // lines of metrics
 func TestMachineMetrics(t *testing.T) {
 	i := newTestInformers(t)
 	registry := leading(t, i, NewMachines)
@@ -102,7 +104,8 @@ virtflow_failing_oldest_timestamp_seconds{kind="VirtualMachineInstance",reason="
 // launcherPod returns a launcher pod of the VMI a/runs.
 func launcherPod(name, node string, phase corev1.PodPhase) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name,
-		Labels:      map[string]string{contract.LabelLauncher: contract.LabelLauncherValue, contract.LabelCreatedBy: "uid"},
+		Labels: map[string]string{contract.LabelLauncher: contract.LabelLauncherValue,
+			contract.LabelCreatedBy: "uid"},
 		Annotations: map[string]string{contract.AnnotationDomain: "runs"}}}
 	pod.Spec.NodeName, pod.Status.Phase = node, phase
 	return pod

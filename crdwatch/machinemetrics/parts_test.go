@@ -38,7 +38,8 @@ func newPartsVM() *kubevirt.VirtualMachine {
 		{Name: "second", NetworkSource: kubevirt.NetworkSource{Multus: &kubevirt.MultusNetwork{NetworkName: "blue"}}}}
 	spec.Volumes = []kubevirt.Volume{
 		{Name: "root", VolumeSource: kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: "root-dv"}}},
-		{Name: "data", VolumeSource: kubevirt.VolumeSource{PersistentVolumeClaim: &kubevirt.PersistentVolumeClaimVolumeSource{
+		{Name: "data", VolumeSource: kubevirt.VolumeSource{
+			PersistentVolumeClaim: &kubevirt.PersistentVolumeClaimVolumeSource{
 			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-pvc"}}}},
 		{Name: "missing", VolumeSource: kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: "nowhere"}}}}
 	vm.Spec.DataVolumeTemplates = []kubevirt.DataVolumeTemplateSpec{{ObjectMeta: metav1.ObjectMeta{Name: "root-dv"},
@@ -52,6 +53,8 @@ func sized(size string) corev1.VolumeResourceRequirements {
 }
 
 // TestPartsOfVMs: a stripped VM has what the metrics need. A name that is there twice does not fail the scrape.
+//
+//nolint:lll // lines of metrics
 func TestPartsOfVMs(t *testing.T) {
 	i := newTestInformers(t)
 	registry := newPartsRegistry(i)
@@ -106,6 +109,8 @@ func newPartsRegistry(i *watch.Informers) *prometheus.Registry {
 
 // TestPartsOfVMIs: an interface of the same name twice does not fail the scrape, and the settings of the cluster count
 // for the overhead.
+//
+//nolint:lll // lines of metrics
 func TestPartsOfVMIs(t *testing.T) {
 	i := newTestInformers(t)
 	registry := newPartsRegistry(i)
@@ -213,6 +218,8 @@ func TestLimitsTextsOfVMs(t *testing.T) {
 }
 
 // TestPluginsCountForOverhead: what the KubeVirt object configures for a binding plugin is in the overhead.
+//
+//nolint:lll // lines of metrics
 func TestPluginsCountForOverhead(t *testing.T) {
 	i := newTestInformers(t)
 	registry := newPartsRegistry(i)

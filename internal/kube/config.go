@@ -38,7 +38,7 @@ func LoadConfig(kubeconfig, userAgent string, registry prometheus.Registerer) (*
 	}
 	config.UserAgent = userAgent
 	config.QPS = noLimit
-	config.DisableCompression = true        // within a cluster it costs both ends more CPU time than it saves on the network
+	config.DisableCompression = true        // within a cluster it costs both ends more CPU time than it saves
 	config.Wrap(NewRequests(registry).wrap) // below outages, whose answers are no requests
 	config.Wrap((&outages{listed: map[string]int{}}).wrap)
 	return config, nil

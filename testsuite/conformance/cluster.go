@@ -144,8 +144,8 @@ func (c *cluster) setLauncherOf(ctx context.Context, name, image string) error {
 	return err
 }
 
-// testNamespaces begins the names of the namespaces of KubeVirt's tests. Their preparation fails while one of an earlier
-// run is there.
+// testNamespaces begins the names of the namespaces of KubeVirt's tests. Their preparation fails while one of an
+// earlier run is there.
 const testNamespaces = "namespace/kubevirt-test-"
 
 // awaitNamespaces waits until the namespaces of an earlier run that ended early are gone.
@@ -160,7 +160,8 @@ func awaitNamespaces(ctx context.Context) error {
 	if len(left) == 0 {
 		return nil
 	}
-	_, err = kubectl(ctx, "", append([]string{"delete", "--ignore-not-found", "--timeout=" + endTime.String()}, left...)...)
+	args := append([]string{"delete", "--ignore-not-found", "--timeout=" + endTime.String()}, left...)
+	_, err = kubectl(ctx, "", args...)
 	return err
 }
 

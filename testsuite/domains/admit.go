@@ -38,7 +38,8 @@ func configured(config string, v Variant, permitted []string) *kubevirtv1.KubeVi
 	if config == "open" {
 		developer.FeatureGates = gates()
 		kv.Spec.Configuration.NetworkConfiguration = &kubevirtv1.NetworkConfiguration{
-			Binding: map[string]kubevirtv1.InterfaceBindingPlugin{"l2bridge": {DomainAttachmentType: kubevirtv1.ManagedTap}},
+			Binding: map[string]kubevirtv1.InterfaceBindingPlugin{
+				"l2bridge": {DomainAttachmentType: kubevirtv1.ManagedTap}},
 		}
 	}
 	kv.Spec.Configuration.DeveloperConfiguration = developer

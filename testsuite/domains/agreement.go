@@ -78,8 +78,8 @@ func newAgreement(known []Known) *Agreement {
 
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// sidecarPlugin ends the refusal of the case whose binding plugin has a sidecar: a KubeVirt object with it is refused, so
-// that the cluster does not know the plugin.
+// sidecarPlugin ends the refusal of the case whose binding plugin has a sidecar: a KubeVirt object with it is refused,
+// so that the cluster does not know the plugin.
 const sidecarPlugin = "couldn't find configuration for network binding: plugged"
 
 // refused records why a case is not admitted. A case that KubeVirt admits may be refused only as not supported yet.

@@ -237,8 +237,8 @@ func TestReplicaSet(t *testing.T) {
 }
 
 // TestReplicaSetAdoptsAndPauses: a standalone instance that matches is adopted; one that matches no longer is released.
-// Both stay as they are when GitOps controllers apply them again. A paused set creates nothing; an exceeded quota is in a condition; an orphaned instance stays; the namespace is
-// deleted.
+// Both stay as they are when GitOps controllers apply them again. A paused set creates nothing; an exceeded quota is in
+// a condition; an orphaned instance stays; the namespace is deleted.
 func TestReplicaSetAdoptsAndPauses(t *testing.T) {
 	suite.TakeTurn(t, 6)
 	untilHealthy(t)

@@ -181,7 +181,7 @@ func TestMigrationNetworkIsAComponent(t *testing.T) {
 		multus.Requested(found["pods"], "virtflow", "migration0"))
 }
 
-// TestMonitoringIsOneFolder: the scrape configuration, the alerts, and the dashboard with the label for Grafana's
+// TestMonitoringIsOneFolder: the scrape configuration, the Service, the alerts, and the dashboard with the label for Grafana's
 // sidecar.
 func TestMonitoringIsOneFolder(t *testing.T) {
 	kinds := map[string]map[string]any{}
@@ -190,7 +190,8 @@ func TestMonitoringIsOneFolder(t *testing.T) {
 		kinds[kind] = o
 		require.Equal(t, "virtflow", o["metadata"].(map[string]any)["namespace"])
 	}
-	require.Len(t, kinds, 3)
+	require.Len(t, kinds, 4)
+	require.Contains(t, kinds, "Service")
 	require.Contains(t, kinds, "PodMonitor")
 	require.Contains(t, kinds, "PrometheusRule")
 	config := kinds["ConfigMap"]

@@ -278,8 +278,9 @@ func (m *Mover) session(
 	}
 	// A node worker of an earlier version does not know that a network may be required.
 	if at := in.Target.Network; in.Network != "" && at != string(migrate.NetworkMigration) {
-		return nil, &contract.MigrationOutcome{Result: contract.ResultStayed, Reason: fmt.Sprintf("the target's node worker "+
-			"accepts guests on the network %.32q, but the KubeVirt object requires %s: update it", at, in.Network)}, nil
+		return nil, &contract.MigrationOutcome{Result: contract.ResultStayed, Reason: fmt.Sprintf(
+			"the target's node worker accepts guests on the network %.32q, but the KubeVirt object "+
+				"requires %s: update it", at, in.Network)}, nil
 	}
 	session, err := m.Sessions.Begin(in.Migration.UID, in.VMI, migration.Peer{
 		Address: in.Target.Address, Fingerprint: migration.Fingerprint(in.Target.Fingerprint), From: from,

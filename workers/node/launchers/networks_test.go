@@ -57,7 +57,8 @@ func TestNetworkOfEachBinding(t *testing.T) {
 		require.Equal(t, map[rpc.Binding]podnet.Binding{
 			rpc.Binding_BINDING_UNSPECIFIED: "", rpc.Binding_BINDING_MASQUERADE: podnet.Masquerade,
 			rpc.Binding_BINDING_BRIDGE: podnet.Bridge, rpc.Binding_BINDING_FURTHER_BRIDGE: podnet.Bridge,
-			rpc.Binding_BINDING_MANAGED_TAP: podnet.ManagedTap, rpc.Binding_BINDING_FURTHER_MANAGED_TAP: podnet.ManagedTap,
+			rpc.Binding_BINDING_MANAGED_TAP:         podnet.ManagedTap,
+			rpc.Binding_BINDING_FURTHER_MANAGED_TAP: podnet.ManagedTap,
 			rpc.Binding_BINDING_TAP: podnet.Tap, rpc.Binding_BINDING_FURTHER_TAP: podnet.Tap,
 		}[binding], got.Binding, binding)
 		require.Equal(t, strings.Contains(binding.String(), "FURTHER"), got.Suffix == multus.Suffix("a"), binding)

@@ -65,8 +65,8 @@ func chooseAddress(migration []netip.Prefix, pod netip.Addr) (netip.Addr, Networ
 }
 
 // RequiredAddress returns this node's address on the only network that guests may be moved over. Without such a network
-// ("") it is invalid. It returns an error if the node has no such address: the copy would silently use the pod's network,
-// or another one.
+// ("") it is invalid. It returns an error if the node has no such address: the copy would silently use the pod's
+// network, or another one.
 func (t *Targets) RequiredAddress(required string) (netip.Addr, error) {
 	var none netip.Addr
 	if required == "" {
