@@ -40,7 +40,7 @@ func newPartsVM() *kubevirt.VirtualMachine {
 		{Name: "root", VolumeSource: kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: "root-dv"}}},
 		{Name: "data", VolumeSource: kubevirt.VolumeSource{
 			PersistentVolumeClaim: &kubevirt.PersistentVolumeClaimVolumeSource{
-			PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-pvc"}}}},
+				PersistentVolumeClaimVolumeSource: corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-pvc"}}}},
 		{Name: "missing", VolumeSource: kubevirt.VolumeSource{DataVolume: &kubevirt.DataVolumeSource{Name: "nowhere"}}}}
 	vm.Spec.DataVolumeTemplates = []kubevirt.DataVolumeTemplateSpec{{ObjectMeta: metav1.ObjectMeta{Name: "root-dv"},
 		Spec: cdi.DataVolumeSpec{PVC: &corev1.PersistentVolumeClaimSpec{Resources: sized("5Gi")}}}}

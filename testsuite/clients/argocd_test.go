@@ -17,7 +17,7 @@ import (
 type argoHealth struct{ Status, Message string }
 
 // healthInArgoCD returns an object's health as Argo CD computes it: an object that is being deleted progresses, and any
-// other has what the script of its kind returns. Status is "" where Argo CD has no script: it does not judge the object.
+// other has what the script of its kind returns. Status is "" where Argo CD has no script: it does not judge it.
 func healthInArgoCD(t *testing.T, object *unstructured.Unstructured) argoHealth {
 	t.Helper()
 	if object.GetDeletionTimestamp() != nil {

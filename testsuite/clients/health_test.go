@@ -72,7 +72,8 @@ func healths() map[string]map[string]health {
 			"scaled, ReplicaFailure": {current, ""}, beingDeleted: deleted,
 		},
 		"DataVolume": {
-			noStatus: {current, progressing}, "ImportInProgress": {current, progressing}, "Succeeded": {current, healthy},
+			noStatus: {current, progressing}, "ImportInProgress": {current, progressing},
+			"Succeeded": {current, healthy},
 		},
 	}
 }
@@ -125,7 +126,8 @@ func TestHealthAtEnds(t *testing.T) {
 	_, atEnd := stories()
 	running := 0
 	for _, o := range atEnd {
-		if o.object.GetKind() != "VirtualMachine" || !strings.HasPrefix(o.state, "Running") || o.story == followsTemplate {
+		isRunning := o.object.GetKind() == "VirtualMachine" && strings.HasPrefix(o.state, "Running")
+		if !isRunning || o.story == followsTemplate {
 			continue
 		}
 		running++

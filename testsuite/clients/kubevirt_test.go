@@ -38,8 +38,9 @@ func TestKubeVirtObject(t *testing.T) {
 		"changed, and observed":     {after(changed, nil), status.CurrentStatus},
 		"without Temporal":          {after(deployed, errors.New("no route to host")), status.CurrentStatus},
 		"changed, without Temporal": {after(changed, errors.New("no route to host")), status.CurrentStatus},
-		"reached again":             {after(after(deployed, errors.New("no route to host")), nil), status.CurrentStatus},
-		"being deleted":             {deleted, status.TerminatingStatus},
+		"reached again": {after(after(deployed, errors.New("no route to host")), nil),
+			status.CurrentStatus},
+		"being deleted": {deleted, status.TerminatingStatus},
 	} {
 		got, err := status.Compute(asRead(kubevirt.KubeVirtGroupVersionKind, c.object))
 		require.NoError(t, err, state)

@@ -68,7 +68,8 @@ func stateOfVM(vm *kubevirt.VirtualMachine) string {
 				more = append(more, what)
 			}
 		}
-		up := out == string(kubevirt.VirtualMachineStatusRunning) || out == string(kubevirt.VirtualMachineStatusMigrating)
+		up := out == string(kubevirt.VirtualMachineStatusRunning) ||
+			out == string(kubevirt.VirtualMachineStatusMigrating)
 		add(up && !ready, "not ready")
 		add(!up && ready, "ready")
 		add(!s.Created, noInstance)

@@ -181,8 +181,8 @@ func TestMigrationNetworkIsAComponent(t *testing.T) {
 		multus.Requested(found["pods"], "virtflow", "migration0"))
 }
 
-// TestMonitoringIsOneFolder: the scrape configuration, the Service, the alerts, and the dashboard with the label for Grafana's
-// sidecar.
+// TestMonitoringIsOneFolder: the scrape configuration, the Service, the alerts, and the dashboard with the label for
+// Grafana's sidecar.
 func TestMonitoringIsOneFolder(t *testing.T) {
 	kinds := map[string]map[string]any{}
 	for _, o := range rendered(t, "monitoring") {

@@ -13,7 +13,7 @@ import (
 
 // TestCommittedRulesAreCurrent: every rule of KubeVirt's is there, or has a decision.
 func TestCommittedRulesAreCurrent(t *testing.T) {
-	require.NoError(t, run([]string{"verify"}, root))
+	require.NoError(t, run([]string{"verify"}))
 	content, err := os.ReadFile(root + "/deploy/monitoring/kubevirt-rules.yaml")
 	require.NoError(t, err)
 	omitted := map[string]bool{}
@@ -59,6 +59,6 @@ func TestNamesComponents(t *testing.T) {
 }
 
 func TestOnlyTwoModes(t *testing.T) {
-	require.ErrorContains(t, run([]string{"check"}, root), `["check"] is neither generate nor verify`)
-	require.Error(t, run(nil, root))
+	require.ErrorContains(t, run([]string{"check"}), `["check"] is neither generate nor verify`)
+	require.Error(t, run(nil))
 }

@@ -23,13 +23,13 @@ const (
 const kubevirtVersion = "v1.9.0"
 
 func main() {
-	if err := run(os.Args[1:], root); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, root string) error {
+func run(args []string) error {
 	if len(args) != 1 || args[0] != "generate" && args[0] != "verify" {
 		return fmt.Errorf("%q is neither generate nor verify", args)
 	}

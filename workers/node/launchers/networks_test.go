@@ -59,7 +59,7 @@ func TestNetworkOfEachBinding(t *testing.T) {
 			rpc.Binding_BINDING_BRIDGE: podnet.Bridge, rpc.Binding_BINDING_FURTHER_BRIDGE: podnet.Bridge,
 			rpc.Binding_BINDING_MANAGED_TAP:         podnet.ManagedTap,
 			rpc.Binding_BINDING_FURTHER_MANAGED_TAP: podnet.ManagedTap,
-			rpc.Binding_BINDING_TAP: podnet.Tap, rpc.Binding_BINDING_FURTHER_TAP: podnet.Tap,
+			rpc.Binding_BINDING_TAP:                 podnet.Tap, rpc.Binding_BINDING_FURTHER_TAP: podnet.Tap,
 		}[binding], got.Binding, binding)
 		require.Equal(t, strings.Contains(binding.String(), "FURTHER"), got.Suffix == multus.Suffix("a"), binding)
 	}
