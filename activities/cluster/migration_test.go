@@ -59,6 +59,7 @@ func evacuation(m *kubevirt.VirtualMachineInstanceMigration) {
 // those that were made for the migration.
 func TestReadMigration(t *testing.T) {
 	w := newWorld(t)
+	w.Settings = withNetwork
 	vmi, own, _ := w.running(t)
 	migration := w.migration(t, "move", nil)
 	target := w.another(t, vmi, func(p *corev1.Pod) { p.Labels[contract.LabelMigration] = migration.UID })
@@ -73,6 +74,7 @@ func TestReadMigration(t *testing.T) {
 	require.Equal(t, "web", out.Migration.VMIName)
 	require.Equal(t, vmi.UID, out.VMI.UID)
 	require.Equal(t, "node1", out.State.SourceNode)
+	require.Equal(t, "infra/moves", out.Network, "the VMI's status does not have it")
 	var pods []string
 	for _, p := range out.Pods() {
 		pods = append(pods, p.UID)
@@ -95,6 +97,13 @@ func TestReadMigration(t *testing.T) {
 	require.Nil(t, out.VMI)
 	require.Len(t, out.Pods(), 1)
 	require.Equal(t, target.UID, out.Pods()[0].UID)
+}
+
+// withNetwork returns the settings of a cluster whose guests may be moved over one network only.
+func withNetwork() settings.Settings {
+	s := settings.Default()
+	s.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{Network: new("infra/moves")}
+	return s
 }
 
 // TestCountsEarlierFailures: only migrations that back off count earlier failures, and only failures since the last
@@ -302,11 +311,7 @@ func TestConfigureMigration(t *testing.T) {
 	w := newWorld(t)
 	_, vmi := w.machine(t)
 	in := contract.ConfigureMigrationInput{VMI: vmi}
-	w.Settings = func() settings.Settings {
-		s := settings.Default()
-		s.Configuration.MigrationConfiguration = &kubevirt.MigrationConfiguration{Network: new("infra/moves")}
-		return s
-	}
+	w.Settings = withNetwork
 	w.fake.Calls()
 	out, err := w.ConfigureMigration(t.Context(), in)
 	require.NoError(t, err)
