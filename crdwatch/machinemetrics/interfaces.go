@@ -2,9 +2,6 @@ package machinemetrics
 
 import (
 	"cmp"
-	"maps"
-	"slices"
-	"strings"
 
 	kubevirt "kubevirt.io/api/core/v1"
 )
@@ -75,28 +72,10 @@ func addresses(interfaces []kubevirt.VirtualMachineInstanceNetworkInterface) []a
 	return out
 }
 
-// labelsOf returns the labels of a VM as labels of a metric. Of keys with the same name, the first counts.
-func labelsOf(vm *kubevirt.VirtualMachine) map[string]string {
-	out := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(vm.Labels)) {
-		name := "label_" + labelName(key)
-		if _, taken := out[name]; !taken {
-			out[name] = vm.Labels[key]
-		}
+// metricLabel returns KubeVirt's name for a label of a VM.
+func metricLabel(key string) string {
+	if key == "" || key[0] >= '0' && key[0] <= '9' {
+		key = "_" + key
 	}
-	return out
-}
-
-// labelName returns a label's key as KubeVirt writes it in a metric.
-func labelName(key string) string {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
-			return r
-		}
-		return '_'
-	}, key)
-	if name == "" || name[0] >= '0' && name[0] <= '9' {
-		return "_" + name
-	}
-	return name
+	return "label_" + key
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubevirt "kubevirt.io/api/core/v1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/crdwatch/watch"
 	"github.com/virtflow/virtflow/internal/bindings"
 	"github.com/virtflow/virtflow/internal/hardware"
@@ -73,7 +74,7 @@ func (p *Parts) Collect(out chan<- prometheus.Metric) {
 	}
 	configured := i.Configuration()
 	plugins := bindings.From(&configured.Configuration)
-	s := series{out: out, sent: map[string]bool{}}
+	s := series{out: out, sent: map[sample]bool{}}
 	s.gauge(p.emulation, number(configured.UseEmulation))
 	for _, vm := range watch.List[*kubevirt.VirtualMachine](i.VMs) {
 		clear(s.sent)
@@ -100,7 +101,7 @@ func (p *Parts) collectVM(i *watch.Informers, s *series, vm *kubevirt.VirtualMac
 	if !vm.CreationTimestamp.IsZero() {
 		s.gauge(p.created, float64(vm.CreationTimestamp.Unix()), vm.Name, vm.Namespace)
 	}
-	if labels := labelsOf(vm); len(labels) > 0 {
+	if labels := contract.NameMetricLabels(vm.Labels, metricLabel); len(labels) > 0 {
 		s.gauge(prometheus.NewDesc(labelsName, labelsHelp, []string{"name", "namespace"}, labels), 1, vm.Name,
 			vm.Namespace)
 	}
@@ -130,11 +131,17 @@ func (p *Parts) collectVM(i *watch.Informers, s *series, vm *kubevirt.VirtualMac
 // the webhooks makes names of disks and interfaces unique.
 type series struct {
 	out  chan<- prometheus.Metric
-	sent map[string]bool
+	sent map[sample]bool
+}
+
+// sample has what makes a series one of its own.
+type sample struct {
+	desc   *prometheus.Desc
+	labels string
 }
 
 func (s *series) gauge(d *prometheus.Desc, value float64, labels ...string) {
-	key := d.String() + "\x00" + strings.Join(labels, "\x00")
+	key := sample{d, strings.Join(labels, "\x00")}
 	if s.sent[key] {
 		return
 	}

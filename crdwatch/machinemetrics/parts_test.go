@@ -14,6 +14,7 @@ import (
 	kubevirt "kubevirt.io/api/core/v1"
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
+	"github.com/virtflow/virtflow/contract"
 	"github.com/virtflow/virtflow/crdwatch/watch"
 )
 
@@ -196,15 +197,15 @@ func TestLimitsTextsOfVMs(t *testing.T) {
 		return less.(*kubevirt.VirtualMachine)
 	}
 	vm := &kubevirt.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}}
-	require.Empty(t, labelsOf(stripped(vm)))
+	require.Empty(t, contract.NameMetricLabels(stripped(vm).Labels, metricLabel))
 	for n := range 100 {
 		vm.Labels[fmt.Sprintf("k%02d", n)] = "v"
 	}
-	require.Len(t, labelsOf(stripped(vm)), 32)
+	require.Len(t, contract.NameMetricLabels(stripped(vm).Labels, metricLabel), 32)
 	vm.Labels = map[string]string{"a": strings.Repeat("x", 300), "b": strings.Repeat("x", 300), "a.b": "1", "a-b": "2",
 		"0": "digit"}
 	require.Equal(t, map[string]string{"label_a": strings.Repeat("x", 300), "label_a_b": "2", "label__0": "digit"},
-		labelsOf(stripped(vm)))
+		contract.NameMetricLabels(stripped(vm).Labels, metricLabel))
 
 	long := strings.Repeat("x", 1<<20)
 	vm.Spec.Template = &kubevirt.VirtualMachineInstanceTemplateSpec{}

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,38 +50,14 @@ func stripTemplate(t *kubevirt.VirtualMachineInstanceTemplateSpec) *kubevirt.Vir
 	return out
 }
 
-// Limits of the labels of a VM that are kept, the same as those of running guests.
-const (
-	mostLabels    = 32
-	mostLabelText = 512 // bytes of keys and values together
-)
-
-// labelsOf returns the labels of a VM and of its template, whose values win: in the order of their keys, up to the
-// limits.
+// labelsOf returns the labels of a VM and of its template, whose values win, cut to the limits of metrics.
 func labelsOf(vm *kubevirt.VirtualMachine) map[string]string {
-	var template map[string]string
+	all := map[string]string{}
+	maps.Copy(all, vm.Labels)
 	if vm.Spec.Template != nil {
-		template = vm.Spec.Template.ObjectMeta.Labels
+		maps.Copy(all, vm.Spec.Template.ObjectMeta.Labels)
 	}
-	keys := slices.Collect(maps.Keys(vm.Labels))
-	for key := range template {
-		if _, both := vm.Labels[key]; !both {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	out, text := map[string]string{}, 0
-	for _, key := range keys {
-		value, ok := template[key]
-		if !ok {
-			value = vm.Labels[key]
-		}
-		if text += len(key) + len(value); len(out) == mostLabels || text > mostLabelText {
-			break
-		}
-		out[key] = contract.Cut(value, mostLabelText)
-	}
-	return out
+	return contract.LimitMetricLabels(all)
 }
 
 // computeResources keeps CPUs and memory.

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
-// health is what clients make of a state: kstatus' status, and Argo CD's health ("": it does not judge the kind).
+// health is what clients make of a state: the status by kstatus, and Argo CD's health ("": it does not judge the kind).
 type health struct {
 	kstatus status.Status
 	argo    string

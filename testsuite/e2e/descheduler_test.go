@@ -3,13 +3,11 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -88,7 +86,7 @@ profiles:
   plugins:
     deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
 `, namespace, rebalance), 0o600))
-	var log lockedBuffer
+	var log output
 	cmd := exec.CommandContext(t.Context(), program, "--kubeconfig="+os.Getenv("KUBECONFIG"),
 		"--policy-config-file="+policy, "--descheduling-interval=3s", "--feature-gates=EvictionsInBackground=true",
 		"--disable-metrics", "--bind-address=127.0.0.1", "--v=3")
@@ -98,22 +96,4 @@ profiles:
 		_ = cmd.Wait() // the test's context has ended it
 	})
 	return &log
-}
-
-// lockedBuffer is a buffer that one goroutine writes and another reads.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }

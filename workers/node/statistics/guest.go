@@ -3,7 +3,6 @@ package statistics
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,10 +39,10 @@ type fileSystem struct{ disk, mount, kind string }
 
 // newKnown returns what is known of the guest of a pod before its first scrape.
 func newKnown(node string, m launchers.Machine) *known {
-	labels := prometheus.Labels(metricLabels(m.Labels))
+	labels := prometheus.Labels(contract.NameMetricLabels(m.Labels, metricLabel))
 	labels["node"], labels["namespace"], labels["name"] = node, m.VMI.Namespace, m.VMI.Name
 	// KubeVirt has this label on the VMI while it runs.
-	labels[labelPrefix+labelName(contract.LabelNodeName)] = node
+	labels[metricLabel(contract.MetricLabelKey(contract.LabelNodeName))] = node
 	k := &known{
 		vmi: m.VMI, vcpus: m.VCPUs,
 		drives: map[string]bool{}, interfaces: map[string]bool{}, fileSystems: map[fileSystem]time.Time{},
@@ -61,27 +60,8 @@ func newKnown(node string, m launchers.Machine) *known {
 	return k
 }
 
-// metricLabels returns the labels of metrics for the labels of a VMI. Of keys with the same name, the first counts.
-func metricLabels(labels map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		name := labelPrefix + labelName(key)
-		if _, taken := out[name]; !taken {
-			out[name] = strings.ToValidUTF8(labels[key], "")
-		}
-	}
-	return out
-}
-
-// labelName returns a label's key as Prometheus permits it. Kubernetes permits no other characters in a key.
-func labelName(key string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, key)
-}
+// metricLabel returns KubeVirt's name for a label of a VMI.
+func metricLabel(key string) string { return labelPrefix + key }
 
 // restrict drops of an answer what would be no series of this guest: devices and virtual CPUs that its VMI does not
 // have, anything that is there twice, and file systems past the limit. It returns how many file systems are past it.
