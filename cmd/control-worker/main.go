@@ -70,7 +70,14 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 	queue := events.NewQueue(clients.CoreV1(), p.Log, p.Registry)
 	defer queue.Start()() // its stop comes last: what the worker finishes is recorded as well
 	watcher := settings.NewWatcher(kv, kube.Namespace(o.namespace, "virtflow"))
-	if err := watcher.Follow(func(s settings.Settings) { p.Level.Set(s.LogLevels().Controller) }); err != nil {
+	changed := make(chan struct{}, 1)
+	if err := watcher.Follow(func(s settings.Settings) {
+		p.Level.Set(s.LogLevels().Controller)
+		select {
+		case changed <- struct{}{}:
+		default: // the one before has not been received yet
+		}
+	}); err != nil {
 		return err
 	}
 	go watcher.Run(ctx)
@@ -92,6 +99,6 @@ func (o *options) run(ctx context.Context, p *process.Process) error {
 		return fmt.Errorf("--launcher-image (%s%s): %w", process.EnvPrefix, "LAUNCHER_IMAGE", err)
 	}
 	return control.Run(ctx, p, o.control, activities, control.Kubernetes{
-		KubeVirt: kv, Current: watcher.Object, WithoutEffect: support.WithoutEffect,
+		KubeVirt: kv, Current: watcher.Object, Changed: changed, WithoutEffect: support.WithoutEffect,
 	})
 }

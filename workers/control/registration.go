@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/virtflow/virtflow/internal/temporalclient"
 )
@@ -45,21 +44,28 @@ func newRegistration(ensure func(context.Context) error, log zerolog.Logger, reg
 }
 
 // run checks until ctx ends: at every interval while Temporal is healthy, more often while it is not. It calls report
-// after each check.
+// after each check, and with the result of the last one when changed receives.
 func (r *registration) run(
-	ctx context.Context, interval time.Duration, report func(ctx context.Context, problem error),
+	ctx context.Context, interval time.Duration, changed <-chan struct{}, report func(ctx context.Context, problem error),
 ) {
 	pause := temporalclient.Retry()
-	next := wait.DelayFunc(func() time.Duration {
-		if r.Ready(ctx) == nil {
-			return interval
-		}
-		return pause()
-	})
-	_ = next.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	for ctx.Err() == nil {
 		report(ctx, r.check(ctx))
-		return false, nil
-	})
+		delay := interval
+		if r.Ready(ctx) != nil {
+			delay = pause()
+		}
+		for due := time.After(delay); due != nil; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-due:
+				due = nil
+			case <-changed:
+				report(ctx, r.Ready(ctx))
+			}
+		}
+	}
 }
 
 // check reads the registrations from Temporal, registers what is missing, and returns what is wrong then.

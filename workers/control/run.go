@@ -54,6 +54,8 @@ type Kubernetes struct {
 	KubeVirt *kube.Client
 	// Current returns the KubeVirt object as last seen, nil while there is none.
 	Current func() *kubevirt.KubeVirt
+	// Changed receives after each change of the object; nil: its status is up to date at the next check of Temporal.
+	Changed <-chan struct{}
 	// WithoutEffect returns the paths of its fields that are set and have no effect; nil: they are not reported.
 	WithoutEffect func(*kubevirt.KubeVirt) ([]string, error)
 }
@@ -82,7 +84,7 @@ func Run(ctx context.Context, p *process.Process, o Options, activities *cluster
 		now: time.Now}
 	var all sync.WaitGroup
 	defer all.Wait() // before the client is closed
-	all.Go(func() { r.run(ctx, cmp.Or(o.interval, checkInterval), shown.report) })
+	all.Go(func() { r.run(ctx, cmp.Or(o.interval, checkInterval), k.Changed, shown.report) })
 	worker.SetStickyWorkflowCacheSize(o.CachedWorkflows)
 	for queue, polling := range pollings {
 		all.Go(func() {
