@@ -73,3 +73,27 @@ func TestPCIAddress(t *testing.T) {
 		require.ErrorContains(t, err, "spec.domain.devices.interfaces[0].pciAddress")
 	}
 }
+
+// TestConventionalDeviceHasABridge: the bus of its address is a bridge, since a port has one slot; others are ports.
+func TestConventionalDeviceHasABridge(t *testing.T) {
+	in := input(read(t, `{"domain":{"memory":{"guest":"128Mi"},"devices":{"interfaces":[
+		{"name":"default","masquerade":{},"model":"e1000","pciAddress":"0000:02:01.0"},
+		{"name":"other","bridge":{},"pciAddress":"0000:03:00.0"}]}},
+		"networks":[{"name":"default","pod":{}},{"name":"other","multus":{"networkName":"other"}}]}`))
+	in.Interfaces["other"] = domain.Interface{Tap: "tap1"}
+	d, err := domain.Build(in)
+	require.NoError(t, err)
+	models := map[uint]string{}
+	for _, c := range d.Devices.Controllers {
+		if c.Type == "pci" && c.Index != nil {
+			models[*c.Index] = c.Model
+		}
+	}
+	require.Equal(t, "pcie-to-pci-bridge", models[2])
+	delete(models, 2)
+	require.NotEmpty(t, models)
+	for index, model := range models {
+		require.Equal(t, "pcie-root-port", model, index)
+	}
+	require.Contains(t, models, uint(3))
+}

@@ -21,12 +21,30 @@ func arrangePCI(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) error {
 	}
 	// libvirt puts each device into the first free port, in the order of their kinds. So the last ports stay free, and
 	// no device gets another address because of them.
-	ports := portsInUse(d.Devices) + freePorts(d)
-	for i := range ports { // 0 is the root complex
+	ports, bridges := portsInUse(d.Devices)+freePorts(d), bridgesAsked(d.Devices)
+	for i := range ports + len(bridges) { // 0 is the root complex
+		index, model := count(i+1), "pcie-root-port"
+		if bridges[index] {
+			model = "pcie-to-pci-bridge"
+		}
 		d.Devices.Controllers = append(d.Devices.Controllers,
-			libvirtxml.DomainController{Type: "pci", Index: ptr(count(i + 1)), Model: "pcie-root-port"})
+			libvirtxml.DomainController{Type: "pci", Index: &index, Model: model})
 	}
 	return nil
+}
+
+// bridgesAsked returns the buses that must be bridges, because a conventional PCI device has an address there.
+func bridgesAsked(list *libvirtxml.DomainDeviceList) map[uint]bool {
+	buses := map[uint]bool{}
+	for _, at := range pciDevices(list) {
+		if at.kind != conventional || *at.address == nil {
+			continue
+		}
+		if pci := (*at.address).PCI; pci != nil && pci.Bus != nil && *pci.Bus > 0 {
+			buses[*pci.Bus] = true
+		}
+	}
+	return buses
 }
 
 // freePorts counts as KubeVirt does, which counts the USB controller even where there is none.
