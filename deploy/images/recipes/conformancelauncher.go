@@ -31,6 +31,7 @@ func launcherWithShell(ctx context.Context, b *Builder) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
+	const socket = "run/libvirt/virtqemud-sock"
 	key := cache.Key("launcher-with-shell 1", debian.List(packages), string(source))
 	return b.launcherImage(ctx, "launcher-with-shell", key, func(top *tree.Tree) error {
 		root := closure.Root(shell)
@@ -38,7 +39,7 @@ func launcherWithShell(ctx context.Context, b *Builder) (Image, error) {
 			return err
 		}
 		// KubeVirt's libvirt is another daemon, with another socket.
-		top.Symlink("run/libvirt/virtqemud-sock", daemon.Private+"/run/libvirt/libvirt-sock")
+		top.Symlink(socket, daemon.Private+"/run/libvirt/libvirt-sock")
 		return addApplets(ctx, top, root, "usr/bin")
-	})
+	}, "LIBVIRT_DEFAULT_URI=qemu+unix:///session?socket=/"+socket)
 }

@@ -35,10 +35,10 @@ func launcher(ctx context.Context, b *Builder) (Image, error) {
 	return b.launcherImage(ctx, "launcher", "", func(*tree.Tree) error { return nil })
 }
 
-// launcherImage builds the launcher's image. The function adds what else is in the layer with the launcher, and its key
-// changes with that.
+// launcherImage builds the launcher's image. The function adds what else is in the layer with the launcher; the key
+// changes with that and with env, which is added to the image's environment.
 func (b *Builder) launcherImage(
-	ctx context.Context, name, addedKey string, add func(*tree.Tree) error,
+	ctx context.Context, name, addedKey string, add func(*tree.Tree) error, env ...string,
 ) (Image, error) {
 	base, key, err := b.launcherBase(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *Builder) launcherImage(
 	defer os.Remove(layer)
 	user := fmt.Sprintf("%d:%d", daemon.User, daemon.User)
 	config := archive.Config{User: user, Entrypoint: []string{"/usr/bin/launcher"},
-		Env: []string{"PATH=/usr/bin:/usr/sbin"}, WorkingDir: "/"}
+		Env: append([]string{"PATH=/usr/bin:/usr/sbin"}, env...), WorkingDir: "/"}
 	contents := bom.Contents{Programs: []string{binary}}
 	if contents.Packages, err = readPackages(base); err != nil {
 		return Image{}, err
