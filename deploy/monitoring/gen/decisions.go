@@ -37,11 +37,15 @@ func omissions() []omission {
 	}
 }
 
-// change is a rule with another expression than KubeVirt's.
-type change struct{ name, expr, reason string }
+// change is a rule with another expression than KubeVirt's, decided when that had the digest of.
+type change struct{ name, of, expr, reason string }
 
 // notMatching is why the alerts of memory are changed.
 const notMatching = "KubeVirt's compares names of VMIs with names of pods, which are never the same."
+
+// controllers begins the selection of the requests of the programs that do the work of virt-controller.
+const controllers = `kubevirt_rest_client_requests_total{namespace="virtflow",` +
+	`pod=~"virtflow-(control-worker|crdwatch|node-gateway)-.*"`
 
 // running adds the label vm to series of VMIs that run.
 const running = ` * on (name, namespace) group_left (vm)
@@ -50,19 +54,22 @@ const running = ` * on (name, namespace) group_left (vm)
 // changes are the rules with another expression, which select the same as KubeVirt's was meant to.
 func changes() []change {
 	return []change{
-		{"vmi:kubevirt_vmi_guest_queue_length:sum", `sum by (name, namespace) (
+		{"vmi:kubevirt_vmi_guest_queue_length:sum", "8c819948550a", `sum by (name, namespace) (
   clamp_min(sum by (name, namespace, node) (kubevirt_vmi_guest_load_1m) - vmi:kubevirt_vmi_vcpu:count, 0)
 )`, "KubeVirt's finds nothing for a VMI with labels: the load has them as labels, and the number of CPUs does not."},
-		{"KubeVirtVMIExcessiveMigrations", `sum by (vmi, namespace) (topk by (vmi, namespace, vmim) (1,
+		{"KubeVirtVMIExcessiveMigrations", "4dda9aaa820e", `sum by (vmi, namespace) (topk by (vmi, namespace, vmim) (1,
   max_over_time(kubevirt_vmi_migration_succeeded[1d])
   unless on (namespace, vmi, vmim) kubevirt_vmi_migration_succeeded offset 1d
 )) >= 12`, "KubeVirt deletes all but the last five migrations of a VMI, and virtflow none: old ones do not count."},
-		{"KubeVirtVMGuestMemoryPressure", `(
+		{"VirtControllerRESTErrorsBurst", "8b85fe3ec11a", `max(
+  sum by (pod) (rate(` + controllers + `,code=~"(4|5)[0-9][0-9]"}[5m])) / sum by (pod) (rate(` + controllers + `}[5m]))
+) >= 0.8`, "Three programs do the work of virt-controller. The sum of their requests would hide the one that fails."},
+		{"KubeVirtVMGuestMemoryPressure", "c4763246c354", `(
   vmi:kubevirt_vmi_memory_headroom_ratio:sum < 0.05
   and (vmi:kubevirt_vmi_pgmajfaults:rate5m > 5 or vmi:kubevirt_vmi_swap_traffic_bytes:rate5m > 1048576)
   and vmi:kubevirt_vmi_memory_available_bytes:sum > 0
 )` + running, notMatching},
-		{"KubeVirtVMGuestMemoryAvailableLow", `(
+		{"KubeVirtVMGuestMemoryAvailableLow", "0ea868d63b3e", `(
   vmi:kubevirt_vmi_memory_headroom_ratio:sum < 0.03
   and vmi:kubevirt_vmi_swap_traffic_bytes:rate30m < 2048 and vmi:kubevirt_vmi_pgmajfaults:rate30m < 1
   and vmi:kubevirt_vmi_memory_available_bytes:sum > 0

@@ -48,6 +48,10 @@ func TestCommittedRulesAreCurrent(t *testing.T) {
 func TestRefusesStaleDecision(t *testing.T) {
 	err := decide(&promv1.PrometheusRule{})
 	require.ErrorContains(t, err, "KubeVirt has no rule VirtOperatorDown: remove it")
+	another := promv1.Rule{Alert: changes()[1].name, Expr: intstr.FromString("up == 0")}
+	err = decide(&promv1.PrometheusRule{Spec: promv1.PrometheusRuleSpec{
+		Groups: []promv1.RuleGroup{{Rules: []promv1.Rule{another}}}}})
+	require.ErrorContains(t, err, "KubeVirt's expression of "+another.Alert+" is another one: decide again")
 }
 
 func TestNamesComponents(t *testing.T) {

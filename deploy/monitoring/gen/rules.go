@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -28,7 +30,8 @@ func kubevirts() (*promv1.PrometheusRule, error) {
 	return object, nil
 }
 
-// decide applies the decisions to KubeVirt's rules. A decision about a rule that KubeVirt does not have is an error.
+// decide applies the decisions to KubeVirt's rules. A decision about a rule that KubeVirt does not have, or about
+// another expression of it, is an error.
 func decide(object *promv1.PrometheusRule) error {
 	omitted, changed := map[string]bool{}, map[string]change{}
 	for _, o := range omissions() {
@@ -47,6 +50,10 @@ func decide(object *promv1.PrometheusRule) error {
 				continue
 			}
 			if c, ok := changed[title(r)]; ok {
+				if now := digest(r.Expr.String()); now != c.of {
+					return fmt.Errorf("decisions.go: KubeVirt's expression of %s is another one: decide again, with %q",
+						c.name, now)
+				}
 				r.Expr = intstr.FromString(c.expr)
 			}
 			kept = append(kept, here(r))
@@ -59,6 +66,12 @@ func decide(object *promv1.PrometheusRule) error {
 		}
 	}
 	return nil
+}
+
+// digest returns the beginning of an expression's SHA-256.
+func digest(expr string) string {
+	sum := sha256.Sum256([]byte(expr))
+	return hex.EncodeToString(sum[:6])
 }
 
 // decided returns the names of the rules that decisions are about.
