@@ -13,8 +13,9 @@
 // With --kubevirt it loads KubeVirt's own controllers (make kubevirt) with the same VMs on the same simulated nodes,
 // and measures the same; virtflow's properties are not checked then.
 //
-// Before all are deleted, with --idle they run for a time without any request, to measure what they cost then; and with
-// --restarts the programs of the control plane are killed in turn.
+// Before all are deleted, with --idle they run for a time without any request, to measure what they cost then; with
+// --failing-moves all guests are evicted, and no target pod lives; and with --restarts the programs of the control
+// plane are killed in turn.
 //
 // A table has the results. The command fails when a property does not hold.
 //
@@ -25,6 +26,7 @@
 //	object.go    what is created: VMs, or standalone VMIs
 //	machine.go   the state of each VM, and what a step waits for
 //	idle.go      what idle VMs cost
+//	moves.go     a drain whose target pods fail
 //	restart.go   programs that are killed while VMs run
 //	audit.go     requests to the API server, counted from its audit log
 //	legs.go      when, after a user's request, other requests about the same machine were answered

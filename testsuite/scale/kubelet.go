@@ -22,7 +22,7 @@ import (
 const kubelets = 32
 
 // play simulates the kubelets until the run's life ends: every pod on a simulated node runs, is ready when its
-// readiness gates are, and ends when it is deleted.
+// readiness gates are, and ends when it is deleted. With --failing-moves each target pod fails instead.
 func (r *run) play(ctx, life context.Context) error {
 	factory := informers.NewSharedInformerFactory(r.kubernetes, 0)
 	pods := factory.Core().V1().Pods()
@@ -86,6 +86,8 @@ func (r *run) sync(ctx context.Context, pod *corev1.Pod, again func()) error {
 		})
 	case ended:
 		return nil
+	case r.targets.fail(pod):
+		return r.patchStatus(ctx, pod, status(pod, corev1.PodFailed, corev1.ConditionFalse))
 	}
 	want := corev1.ConditionTrue
 	for _, gate := range pod.Spec.ReadinessGates {
@@ -135,7 +137,12 @@ func status(pod *corev1.Pod, phase corev1.PodPhase, ready corev1.ConditionStatus
 	}
 	for _, c := range pod.Spec.Containers {
 		state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}
-		if phase != corev1.PodRunning {
+		switch phase {
+		case corev1.PodRunning:
+		case corev1.PodFailed:
+			state = corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1, FinishedAt: now}}
+		default:
 			message, _ := json.Marshal(contract.TerminationMessage{Reason: contract.ReasonShutdown, Ran: true})
 			state = corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now,

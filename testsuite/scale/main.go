@@ -22,26 +22,27 @@ func main() { process.Main(command) }
 
 // options of a run.
 type options struct {
-	Count    int           // VMs of the stage load
-	Rate     float64       // VMs a second; 0: twice the capacity
-	Rest     int           // VMs of the stage rest
-	Capacity int           // VMs of the stage capacity
-	InHand   int           // VMs that are started at a time in the stage capacity
-	Nodes    int           // simulated nodes
-	Patience time.Duration // limit for the slowest of a step
-	KubeVirt bool          `json:",omitempty"` // loads KubeVirt's own controllers, not virtflow
-	VMIs     bool          // creates standalone VMIs instead of VMs
-	Boot     time.Duration `json:",omitempty"` // time until a guest runs
-	Failures float64       `json:",omitempty"` // fraction of failed attempts to start a guest
-	Replace  bool          // deletes all VMIs of VMs, too
-	Idle     time.Duration `json:",omitempty"` // how long all VMs run without requests
-	Restarts bool          // kills each program while all VMs run
-	Counts   bool          `json:",omitempty"` // judges counts only
-	Resume   string        // namespace of the VMs of an earlier run
-	Keep     bool          // leaves the namespaces
-	System   string        // virtflow's own namespace
-	Audit    string        // the API server's audit log
-	Out      string        // file for the report
+	Count        int           // VMs of the stage load
+	Rate         float64       // VMs a second; 0: twice the capacity
+	Rest         int           // VMs of the stage rest
+	Capacity     int           // VMs of the stage capacity
+	InHand       int           // VMs that are started at a time in the stage capacity
+	Nodes        int           // simulated nodes
+	Patience     time.Duration // limit for the slowest of a step
+	KubeVirt     bool          `json:",omitempty"` // loads KubeVirt's own controllers, not virtflow
+	VMIs         bool          // creates standalone VMIs instead of VMs
+	Boot         time.Duration `json:",omitempty"` // time until a guest runs
+	Failures     float64       `json:",omitempty"` // fraction of failed attempts to start a guest
+	Replace      bool          // deletes all VMIs of VMs, too
+	Idle         time.Duration `json:",omitempty"` // how long all VMs run without requests
+	FailingMoves time.Duration `json:",omitempty"` // how long all VMs are evicted while each target pod fails
+	Restarts     bool          // kills each program while all VMs run
+	Counts       bool          `json:",omitempty"` // judges counts only
+	Resume       string        // namespace of the VMs of an earlier run
+	Keep         bool          // leaves the namespaces
+	System       string        // virtflow's own namespace
+	Audit        string        // the API server's audit log
+	Out          string        // file for the report
 }
 
 // mostBoot is less than the control worker's limit for an attempt on a node.
@@ -72,6 +73,8 @@ func command() *cobra.Command {
 			f.DurationVar(&o.Idle, "idle", 0,
 				"let all VMs run this long without requests, and measure the cost: only 5m or more is sure to contain "+
 					"crdwatch's resync")
+			f.DurationVar(&o.FailingMoves, "failing-moves", 0,
+				"evict all VMs for so long, as kubectl drain does, while each target pod fails at once, and count the pods")
 			f.BoolVar(&o.Restarts, "restarts", false,
 				"kill the programs of the control plane in turn while all VMs run, and measure the cost")
 			f.BoolVar(&o.Counts, "counts-only", false,
@@ -86,9 +89,10 @@ func command() *cobra.Command {
 			f.StringVar(&o.Out, "out", "", "file for the report, as JSON (make scale-plots draws it)")
 			f.StringVar(&o.Audit, "audit-log", "", "the API server's audit log")
 		}, func(ctx context.Context, p *process.Process) error {
-			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 || o.Idle < 0 {
+			if o.Count < 1 || o.Rest < 1 || o.Capacity < 1 || o.InHand < 1 || o.Nodes < 1 || o.Rate < 0 || o.Idle < 0 ||
+				o.FailingMoves < 0 {
 				return errors.New("--count, --rest, --capacity, --in-hand and --nodes are at least 1, and " +
-					"--rate and --idle are not negative")
+					"--rate, --idle and --failing-moves are not negative")
 			}
 			if o.Boot < 0 || o.Boot > mostBoot || o.Failures < 0 || o.Failures > 0.5 {
 				return fmt.Errorf("--boot is between 0 and %s, and --failures between 0 and 0.5", mostBoot)
@@ -121,7 +125,11 @@ func command() *cobra.Command {
 				defer file.Close()
 				out = file
 			}
-			r := &run{options: o, host: config.Host, kubernetes: clients, kubevirt: kv, log: p.Log, out: out,
+			var moving *targets
+			if o.FailingMoves > 0 {
+				moving = &targets{}
+			}
+			r := &run{options: o, host: config.Host, kubernetes: clients, kubevirt: kv, log: p.Log, out: out, targets: moving,
 				report: report{Began: time.Now(), Options: o}}
 			if o.KubeVirt {
 				if r.loaded, err = newKubeVirt(ctx, r, config); err != nil {

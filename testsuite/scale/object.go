@@ -33,16 +33,26 @@ func makeVM(ctx context.Context, s *stage, name string) error {
 	_, err := s.kubevirt.VMs(s.namespace).Create(ctx, &kubevirt.VirtualMachine{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
 		Spec: kubevirt.VirtualMachineSpec{RunStrategy: &always,
-			Template: &kubevirt.VirtualMachineInstanceTemplateSpec{Spec: small()}},
+			Template: &kubevirt.VirtualMachineInstanceTemplateSpec{Spec: s.spec()}},
 	}, metav1.CreateOptions{})
 	return err
 }
 
 func makeVMI(ctx context.Context, s *stage, name string) error {
 	_, err := s.kubevirt.VMIs(s.namespace).Create(ctx, &kubevirt.VirtualMachineInstance{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace}, Spec: small(),
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace}, Spec: s.spec(),
 	}, metav1.CreateOptions{})
 	return err
+}
+
+// spec returns the spec of each guest. A drain moves it if moves are measured.
+func (o options) spec() kubevirt.VirtualMachineInstanceSpec {
+	spec := small()
+	if o.FailingMoves > 0 {
+		moves := kubevirt.EvictionStrategyLiveMigrate
+		spec.EvictionStrategy = &moves
+	}
+	return spec
 }
 
 // small returns the spec of a small guest on a simulated node.

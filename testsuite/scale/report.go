@@ -10,12 +10,13 @@ import (
 
 // report has the measurements of a run. Durations are in nanoseconds.
 type report struct {
-	Began    time.Time  `json:"began"`
-	Options  options    `json:"options"`
-	Steps    []reported `json:"steps"`
-	Idle     *idle      `json:"idle,omitempty"`
-	Restarts []restart  `json:"restarts,omitempty"`
-	Findings []finding  `json:"findings"`
+	Began       time.Time    `json:"began"`
+	Options     options      `json:"options"`
+	Steps       []reported   `json:"steps"`
+	Idle        *idle        `json:"idle,omitempty"`
+	Restarts    []restart    `json:"restarts,omitempty"`
+	FailedMoves *failedMoves `json:"failedMoves,omitempty"`
+	Findings    []finding    `json:"findings"`
 }
 
 // reported is a step of one of the stages rest, capacity and load.

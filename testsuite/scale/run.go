@@ -30,6 +30,7 @@ type run struct {
 	kubernetes        kubernetes.Interface
 	kubevirt          *kube.Client
 	loaded            controlPlane
+	targets           *targets      // nil: none fails
 	temporal          client.Client // nil when KubeVirt is loaded
 	temporalNamespace string
 	log               zerolog.Logger
@@ -213,10 +214,15 @@ func (r *run) resume(ctx, life context.Context, rest atRest) error {
 	return r.finish(ctx, life, s, rest)
 }
 
-// finish measures idle VMs and restarts, if requested. Then it deletes the VMs, unless they are kept.
+// finish measures idle VMs, failing moves and restarts, if requested. Then it deletes the VMs, unless they are kept.
 func (r *run) finish(ctx, life context.Context, s *stage, rest atRest) error {
 	if r.Idle > 0 {
 		if err := s.idle(ctx); err != nil {
+			return err
+		}
+	}
+	if r.FailingMoves > 0 {
+		if err := s.moves(ctx); err != nil {
 			return err
 		}
 	}
