@@ -156,6 +156,7 @@ var reasons = []reason{
 	because(feature, "migrations of file systems", `Virtiofs should migrate`),
 	because(feature, "PCI layouts before v3", `PCI Topology (v2|annotation)`),
 	because(feature, "tags of devices with a config drive", `cloud-init meta_data with tagged devices`),
+	because(feature, "post-copy", `^migration/postcopy\.go`, `autoconverge, and postcopy combined`),
 	because(feature, "the event GuestAgentPingFailed", `GuestAgentPingFailed`),
 	because(feature, "a guest that is paused until it converges", `should pause the VMI and`),
 
@@ -173,17 +174,21 @@ var reasons = []reason{
 		`cancel pending target pod after a catch all timeout`, `should secure migrations with TLS`,
 		`even if virtqemud has restarted`, `virtiofs layout the same`, `namespace and token the same for a pod`,
 		`virt-launcher processes memory usage`),
+	because(internals, "paths of files in KubeVirt's launchers", `^vmi_cloudinit_test\.go.*test_id:(1615|1616|1618|`+
+		`3178|3181|3182|3183|3184|3185|3186|3187)\]`, `^config_test\.go.*test_id:(778|779|780|782|783|786)\]`),
 	because(internals, "lines in the logs of KubeVirt's processes", `should attach virt-launcher to it`,
 		`debug logs should be .*enabled when`, `should log libvirt start and stop lifecycle events`),
 	because(kvm, "the memory that emulation adds, for which a quota of the tests has no room",
 		`set cpu and memory limit in the virt-launcher pod`, `quota that doesn't have resources for both`),
 	because(kvm, "KVM", `Node-labeller (basic|advanced) labeling .*(skip annotation|obsolete cpu models filter|`+
 		`vendor label)`, `node with obsolete host-model`),
+	because(kvm, "the CPU model of a host: emulated guests have the same everywhere",
+		`^migration/host_model\.go.*(test_id:7505\]|SupportedHostModelMigrationCPU|edge cases)`),
 	because(environment, "NetworkPolicies, which the local cluster's network does not enforce",
 		`test_id:(1511|1512|1514|1515)\]`),
 	because(environment, "Dropbear, Debian's kernel and busybox are in the guests in the place of the tests' own",
 		`^portforward_test\.go`, `Check Free memory on the VMI`, `tablet input device with virtio bus`,
-		`^network/link_state\.go`, `copy a local file back and forth`, `test_id:(2774|2775)\]`),
+		`^network/link_state\.go`, `copy a local (file|directory) back and forth`, `test_id:(2774|2775)\]`),
 
 	because(cdi, "DataVolumes", `^storage/(datavolume|storage|events|configuration|reservation)\.go`,
 		`^virtctl/imageupload\.go`, `^virtiofs/datavolume\.go`, `(?i)data ?volume`, `shared DV`, label("rwxfs|RequiresRWXBlock"),
