@@ -24,6 +24,8 @@ type StandIn struct {
 	user   account
 	// HasTools reports whether the guest has an agent and the programs of toolPrograms.
 	HasTools bool
+	// ignoresLeaseName leaves out the lease's hostname: without cloud-init data the guest is called localhost.
+	ignoresLeaseName bool
 	// links has further names of programs.
 	links map[string]string
 }
@@ -45,14 +47,17 @@ func StandIns() []StandIn {
 	const alpine = "Welcome to Alpine Linux\nKernel \\r on an \\m (\\l)\n\n"
 	alpinePrompt, alpineUser := `\h:\w\$`, account{"alpine", noPassword}
 	return []StandIn{
-		{Name: "alpine", system: "Alpine Linux", issue: alpine, prompt: alpinePrompt, user: alpineUser},
+		{
+			Name: "alpine", system: "Alpine Linux", issue: alpine, prompt: alpinePrompt, user: alpineUser,
+			ignoresLeaseName: true,
+		},
 		{
 			Name: "cirros", system: "CirrOS", prompt: `\$`, user: account{"cirros", hashOfGocubsgo},
 			issue: "login as 'cirros' user. default password: 'gocubsgo'. use 'sudo' for root.\n",
 		},
 		{
 			Name: "alpine-tools", system: "Alpine Linux", issue: alpine, prompt: alpinePrompt, user: alpineUser,
-			HasTools: true,
+			ignoresLeaseName: true, HasTools: true,
 		},
 		{
 			Name: "fedora", system: "Fedora Linux", prompt: `[\u@\h \W]\$`, user: account{"fedora", hashOfFedora},
@@ -208,5 +213,8 @@ func (s StandIn) addFiles(t *tree.Tree) {
 		"shells": strings.Join([]string{"/bin/sh", "/bin/bash", ""}, "\n"),
 	} {
 		t.Bytes("etc/"+name, 0o644, []byte(content))
+	}
+	if s.ignoresLeaseName {
+		t.Bytes("etc/ignore-lease-name", 0o644, nil)
 	}
 }
