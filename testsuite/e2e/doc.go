@@ -13,6 +13,7 @@
 //	crash_test.go     kill -9 of every process while a VM starts and while it runs
 //	node_test.go      cordon, drain, node worker or kubelet gone and back, node out of service; deletions by force
 //	descheduler_test.go the descheduler's own program has a guest moved off its node
+//	loadgenerator_test.go KubeVirt's own load generator creates, replaces and deletes VMs and VMIs
 //	workloadupdate_test.go a new launcher image reaches running guests
 //	budget_test.go, deletion_test.go the cost of a start, a stop and a deletion, counted
 //	conformance_test.go the real API server, with the cases of testsuite/kube

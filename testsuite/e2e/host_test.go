@@ -84,6 +84,13 @@ func dev(t *testing.T, args ...string) string {
 	return string(out)
 }
 
+// built builds a part of the local cluster, unless it exists, and returns the path of its program, which has its name.
+func built(t *testing.T, part string) string {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(dev(t, "build", part)), "\n")
+	return filepath.Join(lines[len(lines)-1], part)
+}
+
 // nodeState returns a folder of the local cluster.
 func nodeState(t *testing.T) string {
 	t.Helper()

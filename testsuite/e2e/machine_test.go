@@ -115,10 +115,18 @@ func image(t *testing.T, name string) string {
 // newNamespace creates a namespace that is deleted when the test ends, with everything in it.
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	name = fmt.Sprintf("e2e-%.30s-%s", name, strings.ToLower(rand.Text()[:8]))
+	name := unusedNamespace(t)
 	apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+
 		", labels: {pod-security.kubernetes.io/enforce: restricted}}}")
+	return name
+}
+
+// unusedNamespace returns the name of a namespace that does not exist. If a program creates it, it is deleted when the
+// test ends.
+func unusedNamespace(t *testing.T) string {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	name = fmt.Sprintf("e2e-%.30s-%s", name, strings.ToLower(rand.Text()[:8]))
 	t.Cleanup(func() {
 		out, err := try("delete", "namespace", name, "--ignore-not-found", "--timeout=120s")
 		if err != nil {

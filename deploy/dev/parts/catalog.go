@@ -165,6 +165,17 @@ func KubeVirtTests() Part {
 	}
 }
 
+// LoadGenerator is KubeVirt's load generator.
+func LoadGenerator() Part {
+	return Part{
+		Name: "perfscale-load-generator", Dir: kubeVirtDir,
+		What:     "KubeVirt's load generator " + contract.KubeVirtVersion + " from source: some 900 packages",
+		Cold:     3 * time.Minute,
+		Packages: []string{kubeVirtModule + "/tools/perfscale-load-generator"},
+		LDFlags:  kubeVirtVersionFlags(),
+	}
+}
+
 // Ginkgo runs the specs of a test program in several processes. It has the version that KubeVirt's tests have.
 func Ginkgo() Part {
 	return Part{
@@ -268,8 +279,8 @@ func ProtocGenGoGRPC() Part {
 // All is every part.
 func All() []Part {
 	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), CDI(), KubeVirt(), Virtctl(), KubeVirtTests(),
-		Ginkgo(), Temporal(), Tctl(), TemporalCLI(), Descheduler(), GolangciLint(), Workflowcheck(), Govulncheck(),
-		ProtocGenGo(), ProtocGenGoGRPC()}
+		LoadGenerator(), Ginkgo(), Temporal(), Tctl(), TemporalCLI(), Descheduler(), GolangciLint(), Workflowcheck(),
+		Govulncheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 
 // Named finds a part.

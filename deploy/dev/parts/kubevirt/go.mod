@@ -8,6 +8,7 @@ tool (
 	kubevirt.io/kubevirt/cmd/virt-controller
 	kubevirt.io/kubevirt/cmd/virt-operator
 	kubevirt.io/kubevirt/cmd/virtctl
+	kubevirt.io/kubevirt/tools/perfscale-load-generator
 )
 
 require (
