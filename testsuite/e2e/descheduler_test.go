@@ -71,7 +71,7 @@ func TestDescheduler(t *testing.T) {
 // tolerate a taint of their node. It returns what it writes.
 func startDescheduler(t *testing.T, namespace string) fmt.Stringer {
 	t.Helper()
-	program := built(t, "descheduler")
+	program := filepath.Join(built(t, "descheduler"), "descheduler")
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	require.NoError(t, os.WriteFile(policy, fmt.Appendf(nil, `apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy

@@ -48,10 +48,7 @@ func TestDrain(t *testing.T) {
 		kubectl(t, "uncordon", n)
 		untilLabel(t, n, "true")
 	}
-	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: bystander, namespace: %s, labels: {app: first}}, `+
-		`spec: {nodeName: %s, terminationGracePeriodSeconds: 0, securityContext: {runAsNonRoot: true, runAsUser: 107, `+
-		`seccompProfile: {type: RuntimeDefault}}, containers: [{name: c, image: none, imagePullPolicy: Never, `+
-		`securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`, namespace, node))
+	bystander(t, namespace, node, names[0])
 	// drain runs kubectl drain for the pods of this test.
 	drain := func(ctx context.Context) *exec.Cmd {
 		return exec.CommandContext(ctx, "kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data",

@@ -47,9 +47,7 @@ func TestDrainWithEvictionWebhook(t *testing.T) {
 	vmi := m.untilBooted()
 	node := vmi.Status.NodeName
 	uncordon(t, node)
-	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: bystander, namespace: %s, labels: {app: %s}}, spec: {nodeName: %s, terminationGracePeriodSeconds: 0,
-  securityContext: {runAsNonRoot: true, runAsUser: 107, seccompProfile: {type: RuntimeDefault}},
-  containers: [{name: c, image: none, imagePullPolicy: Never, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`, m.namespace, m.name, node))
+	bystander(t, m.namespace, node, m.name)
 	drain := func(more ...string) error {
 		_, err := try(append([]string{"drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force",
 			"--pod-selector", "app=" + m.name}, more...)...)

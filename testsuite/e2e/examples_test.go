@@ -4,13 +4,11 @@ package e2e
 
 import (
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -99,14 +97,9 @@ func TestKubeVirtExamples(t *testing.T) {
 // examples returns the folder of KubeVirt's examples: a part of its Go module.
 func examples(t *testing.T) string {
 	t.Helper()
-	cmd := exec.Command("go", "mod", "download", "-json", examplesOf)
-	cmd.Dir = t.TempDir() // outside this module
-	out, err := cmd.Output()
-	require.NoError(t, err, "%s", out)
-	var module struct{ Dir, Sum string }
-	require.NoError(t, json.Unmarshal(out, &module))
-	require.Equal(t, examplesSum, module.Sum)
-	return filepath.Join(module.Dir, "examples")
+	folder, sum := download(t, t.TempDir(), examplesOf) // outside this module
+	require.Equal(t, examplesSum, sum)
+	return filepath.Join(folder, "examples")
 }
 
 // example is one file.

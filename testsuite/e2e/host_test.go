@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -84,11 +85,24 @@ func dev(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// built builds a part of the local cluster, unless it exists, and returns the path of its program, which has its name.
+// built builds a part of the local cluster, and returns the folder of its programs.
 func built(t *testing.T, part string) string {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(dev(t, "build", part)), "\n")
-	return filepath.Join(lines[len(lines)-1], part)
+	return lines[len(lines)-1]
+}
+
+// download returns the folder of a Go module, and its sum. A module without version has the one that the module in the
+// folder from has.
+func download(t *testing.T, from, module string) (folder, sum string) {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "download", "-json", module)
+	cmd.Dir = from
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", out)
+	var downloaded struct{ Dir, Sum string }
+	require.NoError(t, json.Unmarshal(out, &downloaded))
+	return downloaded.Dir, downloaded.Sum
 }
 
 // nodeState returns a folder of the local cluster.

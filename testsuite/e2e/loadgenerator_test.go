@@ -26,7 +26,8 @@ const loadLabel = "kubevirt-load-generator-workload"
 func TestLoadGenerator(t *testing.T) {
 	suite.TakeTurn(t, 0)
 	untilHealthy(t)
-	program := built(t, "perfscale-load-generator")
+	const part = "perfscale-load-generator"
+	program := filepath.Join(built(t, part), part)
 	t.Run("burst", func(t *testing.T) { generateBurst(t, program) })
 	t.Run("steady state", func(t *testing.T) { generateSteadyState(t, program) })
 }

@@ -62,6 +62,15 @@ func uncordon(t *testing.T, node string) {
 	t.Cleanup(func() { _, _ = try("uncordon", node) })
 }
 
+// bystander creates the pod "bystander" of an app on a node. Its image does not exist.
+func bystander(t *testing.T, namespace, node, app string) {
+	t.Helper()
+	apply(t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: bystander, namespace: %s, labels: {app: %s}}, `+
+		`spec: {nodeName: %s, terminationGracePeriodSeconds: 0, securityContext: {runAsNonRoot: true, runAsUser: 107, `+
+		`seccompProfile: {type: RuntimeDefault}}, containers: [{name: c, image: none, imagePullPolicy: Never, `+
+		`securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}`, namespace, app, node))
+}
+
 // kubelet returns the process of a node's kubelet.
 func kubelet(t *testing.T, node string) proc {
 	t.Helper()
