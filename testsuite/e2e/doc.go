@@ -14,6 +14,7 @@
 //	node_test.go      cordon, drain, node worker or kubelet gone and back, node out of service; deletions by force
 //	descheduler_test.go the descheduler's own program has a guest moved off its node
 //	loadgenerator_test.go KubeVirt's own load generator creates, replaces and deletes VMs and VMIs
+//	clusterapi_test.go Cluster API, with its provider for KubeVirt, has VMs as machines
 //	workloadupdate_test.go a new launcher image reaches running guests
 //	budget_test.go, deletion_test.go the cost of a start, a stop and a deletion, counted
 //	conformance_test.go the real API server, with the cases of testsuite/kube

@@ -235,6 +235,17 @@ func Descheduler() Part {
 	}
 }
 
+// ClusterAPI makes clusters whose machines are VMs: the managers of Cluster API and of its provider for KubeVirt.
+func ClusterAPI() Part {
+	const module = "sigs.k8s.io/cluster-api"
+	return Part{
+		Name: "cluster-api", Dir: "deploy/dev/parts/clusterapi",
+		What:     "Cluster API and its provider for KubeVirt from source: some 1,000 packages",
+		Cold:     4 * time.Minute,
+		Packages: []string{module, module + "-provider-kubevirt"},
+	}
+}
+
 // GolangciLint is the linter.
 func GolangciLint() Part {
 	return Part{
@@ -279,8 +290,8 @@ func ProtocGenGoGRPC() Part {
 // All is every part.
 func All() []Part {
 	return []Part{Kubernetes(), Containerd(), Storage(), Multus(), CDI(), KubeVirt(), Virtctl(), KubeVirtTests(),
-		LoadGenerator(), Ginkgo(), Temporal(), Tctl(), TemporalCLI(), Descheduler(), GolangciLint(), Workflowcheck(),
-		Govulncheck(), ProtocGenGo(), ProtocGenGoGRPC()}
+		LoadGenerator(), Ginkgo(), Temporal(), Tctl(), TemporalCLI(), Descheduler(), ClusterAPI(), GolangciLint(),
+		Workflowcheck(), Govulncheck(), ProtocGenGo(), ProtocGenGoGRPC()}
 }
 
 // Named finds a part.
