@@ -35,6 +35,9 @@ func VMSpec() []Field {
 func Configuration() []Field {
 	return []Field{
 		{Path: "configuration.additionalGuestMemoryOverheadRatio"},
+		{Path: "configuration.architectureConfiguration.amd64.emulatedMachines.**"},
+		{Path: "configuration.architectureConfiguration.amd64.machineType", Values: machines()},
+		{Path: "configuration.architectureConfiguration.defaultArchitecture", Values: []string{"amd64"}},
 		{Path: "configuration.autoCPULimitNamespaceLabelSelector.**"},
 		{Path: "configuration.cpuModel"},
 		{Path: "configuration.cpuRequest"},

@@ -38,12 +38,15 @@ const (
 	removed   = "KubeVirt itself has removed it"
 	otherCPUs = "guests are amd64"
 
+	ownFirmware = "the launcher's image has its firmware"
+
 	// These are the reasons for settings of KubeVirt's operator and of the processes that it deploys.
 	byManifests = "virtflow's processes are deployed by its manifests, which no operator changes: edit those"
 	byHand      = "no operator deletes virtflow: see docs/uninstall.md"
 	ownRotation = "virtflow rotates its certificates in intervals of its own"
 	byFlag      = "the flag `--max-devices` of the node workers bounds their guests: set it there"
 	noReader    = "KubeVirt v1.9.0 reads it nowhere"
+	ofOthers    = "it is for guests of another architecture, and guests are amd64"
 	byLogFlag   = "node workers do not read the KubeVirt object: set their flag `--log-level`"
 	noProcess   = "virtflow has no such process"
 	noLevel     = "virtflow sets no SELinux level of launchers"
@@ -54,7 +57,7 @@ const (
 // hasNoEffect reports whether the setting is accepted: that it has no effect here changes nothing for a guest.
 func (r reason) hasNoEffect() bool {
 	return slices.Contains([]string{
-		byManifests, byHand, ownRotation, byFlag, noReader, byLogFlag, noProcess, noLevel, noFrequency, noUtility,
+		byManifests, byHand, ownRotation, byFlag, noReader, ofOthers, byLogFlag, noProcess, noLevel, noFrequency, noUtility,
 	}, r.why)
 }
 
@@ -117,7 +120,10 @@ func whyOfConfiguration() [][2]string {
 	return [][2]string{
 		{"certificateRotateStrategy", ownRotation},
 		{c + "apiConfiguration", byManifests},
-		{c + "architectureConfiguration", otherCPUs},
+		{c + "architectureConfiguration.amd64.machineType", nothing},
+		{c + "architectureConfiguration.amd64.ovmfPath", ownFirmware},
+		{c + "architectureConfiguration.defaultArchitecture", otherCPUs},
+		{c + "architectureConfiguration", ofOthers},
 		{c + "changedBlockTrackingLabelSelectors", later + ": there are no incremental backups"},
 		{c + "commonInstancetypesDeployment", later + ": there are no instance types"},
 		{c + "confidentialCompute", "SEV and TDX need processors on which it was not tried"},
@@ -145,7 +151,7 @@ func whyOfConfiguration() [][2]string {
 		{c + "minCPUModel", noReader},
 		{c + "network.defaultNetworkInterface", removed},
 		{c + "network.permitSlirpInterface", removed},
-		{c + "ovmfPath", "the launcher's image has its firmware"},
+		{c + "ovmfPath", ownFirmware},
 		{c + "persistentReservationConfiguration", "reservations need a helper with CAP_SYS_RAWIO beside the launcher"},
 		{c + "roleAggregationStrategy", byManifests},
 		{c + "selinuxLauncherType", "launchers have their runtime's"},

@@ -52,4 +52,20 @@ configuration:
   cpuRequest: "-1"
   migrations: {disableTLS: true, progressTimeout: -1, nodeDrainTaintKey: a b}
 `), "invalid values count as not set")
+	const architectures = "spec.configuration.architectureConfiguration."
+	require.Equal(t, []string{
+		architectures + "amd64.machineType", architectures + "amd64.ovmfPath", architectures + "arm64",
+		architectures + "s390x",
+	}, of(`
+configuration:
+  architectureConfiguration:
+    amd64: {machineType: pc-i440fx, emulatedMachines: [q35*], ovmfPath: /usr/share/OVMF}
+    arm64: {machineType: virt}
+    s390x: {}
+    defaultArchitecture: amd64
+`))
+	for path, accepted := range map[string]bool{"amd64.machineType": false, "amd64.ovmfPath": false,
+		"arm64.machineType": true, "s390x": true, "defaultArchitecture": false} {
+		require.Equal(t, accepted, WhyNoEffect("configuration.architectureConfiguration."+path) != "", path)
+	}
 }
