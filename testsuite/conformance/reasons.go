@@ -158,6 +158,7 @@ var reasons = []reason{
 	because(feature, "tags of devices with a config drive", `cloud-init meta_data with tagged devices`),
 	because(feature, "post-copy", `^migration/postcopy\.go`, `autoconverge, and postcopy combined`),
 	because(feature, "the event GuestAgentPingFailed", `GuestAgentPingFailed`),
+	because(feature, "the event GuestPanicked", `Failed phase when a PanicDevice`),
 	because(feature, "a guest that is paused until it converges", `should pause the VMI and`),
 
 	because(difference, "the launcher's container has no capability", `precisely the documented extra capabilities`),
@@ -173,7 +174,7 @@ var reasons = []reason{
 		`keep-launcher-alive-after-failure`, `when evacuating fails`, `condition when migration fails`,
 		`cancel pending target pod after a catch all timeout`, `should secure migrations with TLS`,
 		`even if virtqemud has restarted`, `virtiofs layout the same`, `namespace and token the same for a pod`,
-		`virt-launcher processes memory usage`),
+		`virt-launcher processes memory usage`, `test_id:(1631|1633|3198)\]`),
 	because(internals, "paths of files in KubeVirt's launchers", `^vmi_cloudinit_test\.go.*test_id:(1615|1616|1618|`+
 		`3178|3181|3182|3183|3184|3185|3186|3187)\]`, `^config_test\.go.*test_id:(778|779|780|782|783|786)\]`),
 	because(internals, "lines in the logs of KubeVirt's processes", `should attach virt-launcher to it`,
