@@ -82,6 +82,9 @@ func (c *cluster) prepare(ctx context.Context) error {
 	if err := awaitNamespaces(ctx); err != nil {
 		return err
 	}
+	if err := labelControlPlane(ctx); err != nil {
+		return err
+	}
 	if err := c.configure(ctx); err != nil {
 		return err
 	}
@@ -97,6 +100,19 @@ func (c *cluster) prepare(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// controlPlane is the label of nodes that the tests do not drain. They require one.
+const controlPlane = "node-role.kubernetes.io/control-plane"
+
+// labelControlPlane labels a node, until tidy. The local cluster's control plane runs on no node.
+func labelControlPlane(ctx context.Context) error {
+	node, err := kubectl(ctx, "", "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+	if err != nil {
+		return err
+	}
+	_, err = kubectl(ctx, "", "label", "--overwrite", "node", node, controlPlane+"=")
+	return err
 }
 
 // launcherFlag begins the argument with the launcher's image.
@@ -230,6 +246,9 @@ func (c *cluster) tidy(ctx context.Context) error {
 		if err := c.patch(ctx, "json", `[{"op":"replace","path":"/spec","value":`+c.spec+`}]`); err != nil {
 			return err
 		}
+	}
+	if _, err := kubectl(ctx, "", "label", "nodes", "--selector", controlPlane, controlPlane+"-"); err != nil {
+		return err
 	}
 	for _, kinds := range []string{"deployments,daemonsets", "customresourcedefinitions"} {
 		_, err := kubectl(ctx, "", "-n", c.namespace, "delete", kinds, "--selector", standInLabel,
