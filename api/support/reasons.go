@@ -57,7 +57,8 @@ const (
 // hasNoEffect reports whether the setting is accepted: that it has no effect here changes nothing for a guest.
 func (r reason) hasNoEffect() bool {
 	return slices.Contains([]string{
-		byManifests, byHand, ownRotation, byFlag, noReader, ofOthers, byLogFlag, noProcess, noLevel, noFrequency, noUtility,
+		byManifests, byHand, ownRotation, byFlag, noReader, ofOthers, byLogFlag, noProcess, noLevel, noFrequency,
+		noUtility,
 	}, r.why)
 }
 
@@ -123,7 +124,9 @@ func whyOfConfiguration() [][2]string {
 		{c + "architectureConfiguration.amd64.machineType", nothing},
 		{c + "architectureConfiguration.amd64.ovmfPath", ownFirmware},
 		{c + "architectureConfiguration.defaultArchitecture", otherCPUs},
-		{c + "architectureConfiguration", ofOthers},
+		{c + "architectureConfiguration.arm64", ofOthers},
+		{c + "architectureConfiguration.ppc64le", ofOthers},
+		{c + "architectureConfiguration.s390x", ofOthers},
 		{c + "changedBlockTrackingLabelSelectors", later + ": there are no incremental backups"},
 		{c + "commonInstancetypesDeployment", later + ": there are no instance types"},
 		{c + "confidentialCompute", "SEV and TDX need processors on which it was not tried"},

@@ -96,4 +96,15 @@ func TestConventionalDeviceHasABridge(t *testing.T) {
 		require.Equal(t, "pcie-root-port", model, index)
 	}
 	require.Contains(t, models, uint(3))
+
+	in = input(read(t, `{"domain":{"memory":{"guest":"128Mi"},"devices":{"interfaces":[
+		{"name":"default","masquerade":{},"model":"e1000","pciAddress":"0000:01:01.0"}]}},
+		"networks":[{"name":"default","pod":{}}]}`))
+	_, err = domain.Build(in)
+	require.ErrorContains(t, err, "spec.domain.devices: a conventional PCI device has an address on bus 1")
+	in.VMI.Spec.Domain.Devices.Interfaces[0].PciAddress = "0000:20:01.0"
+	d, err = domain.Build(in)
+	require.NoError(t, err)
+	last := d.Devices.Controllers[len(d.Devices.Controllers)-1]
+	require.Equal(t, []any{uint(0x20), "pcie-to-pci-bridge"}, []any{*last.Index, last.Model})
 }

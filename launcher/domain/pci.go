@@ -21,8 +21,14 @@ func arrangePCI(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) error {
 	}
 	// libvirt puts each device into the first free port, in the order of their kinds. So the last ports stay free, and
 	// no device gets another address because of them.
-	ports, bridges := portsInUse(d.Devices)+freePorts(d), bridgesAsked(d.Devices)
-	for i := range ports + len(bridges) { // 0 is the root complex
+	bridges := bridgesAsked(d.Devices)
+	if bridges[1] {
+		return invalid("spec.domain.devices", "a conventional PCI device has an address on bus 1, which must be a port: the "+
+			"bridge of such a device is behind it")
+	}
+	// Each bridge is behind a port, and has the bus after those before it.
+	buses := max(portsInUse(d.Devices)+freePorts(d)+max(1, len(bridges))-1+len(bridges), highest(bridges))
+	for i := range buses { // 0 is the root complex
 		index, model := count(i+1), "pcie-root-port"
 		if bridges[index] {
 			model = "pcie-to-pci-bridge"
@@ -31,6 +37,15 @@ func arrangePCI(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) error {
 			libvirtxml.DomainController{Type: "pci", Index: &index, Model: model})
 	}
 	return nil
+}
+
+// highest returns the highest of some buses; 0: there are none.
+func highest(buses map[uint]bool) int {
+	out := uint(0)
+	for bus := range buses {
+		out = max(out, bus)
+	}
+	return int(out) // a byte
 }
 
 // bridgesAsked returns the buses that must be bridges, because a conventional PCI device has an address there.
@@ -70,7 +85,8 @@ func freePorts(d *libvirtxml.Domain) int {
 	return max(portsTotal-used, portsFree)
 }
 
-// portsInUse counts the ports that libvirt's devices occupy. All conventional PCI devices are behind one bridge.
+// portsInUse counts the ports that libvirt's devices occupy. All conventional PCI devices without an address are behind
+// one bridge.
 func portsInUse(list *libvirtxml.DomainDeviceList) int {
 	used, bridge := 0, 0
 	for _, at := range pciDevices(list) {

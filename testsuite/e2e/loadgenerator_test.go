@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,7 +70,7 @@ func generateSteadyState(t *testing.T, program string) {
 	namespace := unusedNamespace(t)
 	log, wait := generateLoad(t, program, fmt.Sprintf(`name: steady
 type: steady-state
-timeout: 90s
+timeout: 4m
 count: 2
 churn: 1
 minChurnSleep: 15s
@@ -82,14 +83,15 @@ spec:
   template:
     spec:
 `+guestSpec(t, "      "))
-	until(t, bootTime, "both VMs are ready", func() error {
-		out, err := try("-n", namespace, "get", "vm", "-o",
-			"jsonpath={range .items[*]}{.metadata.name}={.status.ready} {end}")
-		if err == nil && out != "steady-0=true steady-1=true " {
-			err = fmt.Errorf("they are %q; the load generator's log ends with: %s", out, tail(log.String(), 5))
+	isReady := func(vm string) error {
+		out, err := try("-n", namespace, "get", "vm", vm, "-o", "jsonpath={.status.ready}")
+		if err == nil && out != "true" {
+			err = fmt.Errorf("status.ready is %q; the load generator's log ends with: %s", out, tail(log.String(), 5))
 		}
 		return err
-	})
+	}
+	until(t, bootTime, "both VMs are ready", func() error { return errors.Join(isReady("steady-0"), isReady("steady-1")) })
+	until(t, bootTime, "the VM that replaces one is ready", func() error { return isReady("steady-2") })
 	wait()
 	hasInOrder(t, log.String(), "Starting the Ramp Up Phase", "Replica 2 of 2 with idx 1",
 		"Starting the Steady State Phase", "Deleting 1 objects for job", "Replica 1 of 1 with idx 2",
@@ -109,7 +111,7 @@ func generateLoad(t *testing.T, program, workload, template string) (log *output
 	for name, content := range map[string]string{"workload.yaml": workload, "object.yaml": template} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*bootTime)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*bootTime)
 	cmd := exec.CommandContext(ctx, program, "-kubeconfig="+os.Getenv("KUBECONFIG"),
 		"-workload="+filepath.Join(dir, "workload.yaml"))
 	log = &output{}
@@ -117,7 +119,7 @@ func generateLoad(t *testing.T, program, workload, template string) (log *output
 	require.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait(); close(ended) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() { cancel(); _ = <-ended })
 	return log, func() {
 		t.Helper()
 		require.NoError(t, <-ended, "the load generator's log ends with: %s", tail(log.String(), 20))

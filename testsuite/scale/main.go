@@ -100,6 +100,9 @@ func command() *cobra.Command {
 			if o.KubeVirt && (o.Restarts || o.Boot > 0 || o.Failures > 0) {
 				return errors.New("--restarts, --boot and --failures do not go with --kubevirt")
 			}
+			if o.FailingMoves > 0 && o.Resume != "" {
+				return errors.New("--failing-moves does not go with --resume: those VMs may have no eviction strategy")
+			}
 			if _, err := os.Stat(o.Audit); err != nil {
 				return fmt.Errorf("--audit-log: requests are counted from it: %w", err)
 			}
@@ -129,8 +132,8 @@ func command() *cobra.Command {
 			if o.FailingMoves > 0 {
 				moving = &targets{}
 			}
-			r := &run{options: o, host: config.Host, kubernetes: clients, kubevirt: kv, log: p.Log, out: out, targets: moving,
-				report: report{Began: time.Now(), Options: o}}
+			r := &run{options: o, host: config.Host, kubernetes: clients, kubevirt: kv, log: p.Log, out: out,
+				targets: moving, report: report{Began: time.Now(), Options: o}}
 			if o.KubeVirt {
 				if r.loaded, err = newKubeVirt(ctx, r, config); err != nil {
 					return err

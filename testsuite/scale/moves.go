@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -28,7 +29,7 @@ const (
 // failedMoves are the results of a drain whose target pods all fail at once.
 type failedMoves struct {
 	For time.Duration `json:"for"`
-	// Targets are the target pods that were made, Most those of one guest.
+	// Targets are the target pods that nodes have seen, Most those of one guest.
 	Targets int `json:"targets"`
 	Most    int `json:"most"`
 	// PodsLeft and MigrationsLeft are the objects of failed migrations that exist at the end.
@@ -76,6 +77,8 @@ func (t *targets) count() (all, most int) {
 // moves evicts all guests as kubectl drain does, for the time of --failing-moves. Their target pods fail.
 func (s *stage) moves(ctx context.Context) error {
 	began, out := time.Now(), failedMoves{}
+	tick := time.NewTicker(evictEvery)
+	defer tick.Stop()
 	for time.Since(began) < s.FailingMoves {
 		evicted, err := s.evictAll(ctx)
 		if err != nil {
@@ -85,12 +88,13 @@ func (s *stage) moves(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(evictEvery):
+		case <-tick.C:
 		}
 	}
 	out.For = time.Since(began)
 	out.Targets, out.Most = s.targets.count()
-	pods, err := s.kubernetes.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelMigration})
+	pods, err := s.kubernetes.CoreV1().Pods(s.namespace).
+		List(ctx, metav1.ListOptions{LabelSelector: contract.LabelMigration})
 	if err != nil {
 		return err
 	}
@@ -101,15 +105,16 @@ func (s *stage) moves(ctx context.Context) error {
 	out.PodsLeft, out.MigrationsLeft = len(pods.Items), len(migrations.Items)
 	s.report.FailedMoves = &out
 	printFailedMoves(os.Stdout, s.count, s.object().plural, out)
-	s.found(holds("target pods were made, and failed", out.Targets > 0), exactly("guests that were evicted", 0, out.Evicted))
+	s.found(holds("target pods were made, and failed", out.Targets > 0),
+		exactly("guests that were evicted", 0, out.Evicted))
 	if !s.KubeVirt {
-		hours := max(1, out.For.Hours())
-		s.found(atMost("target pods of one guest in an hour", mostTargets, float64(out.Most)/hours))
+		hours := math.Ceil(out.For.Hours())
+		s.found(atMost(fmt.Sprintf("target pods of one guest in %.0f h", hours), mostTargets*hours, float64(out.Most)))
 	}
 	return nil
 }
 
-// evictAll requests the eviction of each guest's pod, and returns how many were not refused.
+// evictAll requests the eviction of each guest's pod, and returns how many requests were granted.
 func (s *stage) evictAll(ctx context.Context) (evicted int, err error) {
 	pods, err := s.kubernetes.CoreV1().Pods(s.namespace).
 		List(ctx, metav1.ListOptions{LabelSelector: "!" + contract.LabelMigration})
@@ -117,12 +122,15 @@ func (s *stage) evictAll(ctx context.Context) (evicted int, err error) {
 		return 0, err
 	}
 	for _, pod := range pods.Items {
+		if pod.Status.Phase != corev1.PodRunning {
+			continue
+		}
 		err := s.kubernetes.PolicyV1().Evictions(s.namespace).Evict(ctx, &policyv1.Eviction{
 			ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})
 		switch {
 		case err == nil:
 			evicted++
-		case !apierrors.IsTooManyRequests(err):
+		case !apierrors.IsTooManyRequests(err) && !apierrors.IsNotFound(err):
 			return evicted, err
 		}
 	}

@@ -44,9 +44,10 @@ func newRegistration(ensure func(context.Context) error, log zerolog.Logger, reg
 }
 
 // run checks until ctx ends: at every interval while Temporal is healthy, more often while it is not. It calls report
-// after each check, and with the result of the last one when changed receives.
+// after each check, and between two checks also when changed receives, with the result of the last check.
 func (r *registration) run(
-	ctx context.Context, interval time.Duration, changed <-chan struct{}, report func(ctx context.Context, problem error),
+	ctx context.Context, interval time.Duration, changed <-chan struct{},
+	report func(ctx context.Context, problem error),
 ) {
 	pause := temporalclient.Retry()
 	for ctx.Err() == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReportsAfterChange: a change of the KubeVirt object is reported at once, by the result of the last check.
+// TestReportsAfterChange: a change of the KubeVirt object is reported without another check.
 func TestReportsAfterChange(t *testing.T) {
 	checks, reports, changed := 0, make(chan error), make(chan struct{})
 	r := newRegistration(func(context.Context) error { checks++; return nil }, zerolog.Nop(), prometheus.NewRegistry())

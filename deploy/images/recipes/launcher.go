@@ -63,7 +63,7 @@ func (b *Builder) launcherImage(
 	if err != nil {
 		return Image{}, fmt.Errorf("build image %s: %w", name, err)
 	}
-	tag := cache.Key("launcher 1", key, digest, addedKey)
+	tag := cache.Key(append([]string{"launcher 1", key, digest, addedKey}, env...)...)
 	if image, found := b.cached(name, tag); found {
 		return image, nil
 	}

@@ -61,9 +61,9 @@ func changes() []change {
   max_over_time(kubevirt_vmi_migration_succeeded[1d])
   unless on (namespace, vmi, vmim) kubevirt_vmi_migration_succeeded offset 1d
 )) >= 12`, "KubeVirt deletes all but the last five migrations of a VMI, and virtflow none: old ones do not count."},
-		{"VirtControllerRESTErrorsBurst", "8b85fe3ec11a", `max(
-  sum by (pod) (rate(` + controllers + `,code=~"(4|5)[0-9][0-9]"}[5m])) / sum by (pod) (rate(` + controllers + `}[5m]))
-) >= 0.8`, "Three programs do the work of virt-controller. The sum of their requests would hide the one that fails."},
+		{"VirtControllerRESTErrorsBurst", "8b85fe3ec11a",
+			`sum by (pod) (rate(` + controllers + `,code=~"(4|5)[0-9][0-9]"}[5m]))
+/ sum by (pod) (rate(` + controllers + `}[5m])) >= 0.8`, "Three programs do the work of virt-controller. The sum of their requests would hide the one that fails."},
 		{"KubeVirtVMGuestMemoryPressure", "c4763246c354", `(
   vmi:kubevirt_vmi_memory_headroom_ratio:sum < 0.05
   and (vmi:kubevirt_vmi_pgmajfaults:rate5m > 5 or vmi:kubevirt_vmi_swap_traffic_bytes:rate5m > 1048576)
@@ -85,6 +85,7 @@ func components() []name {
 	return []name{
 		{"virt-controller|virt-api|virt-handler|virt-operator|compute", "control-worker|api-server|node-worker|compute"},
 		{`pod=~"virt-.*"`, `pod=~"(virt-launcher|virtflow)-.*"`},
+		{"rest calls failed in virt-controller", "rest calls failed in {{ $labels.pod }}"},
 		{"virt-api", "virtflow-api-server"},
 		{"virt-controller", "virtflow-control-worker"},
 		{"virt controllers", "control workers"},
