@@ -194,6 +194,7 @@ var reasons = []reason{
 		`vendor label)`, `node with obsolete host-model`),
 	because(environment, "firmware with Secure Boot but without SMM, which Debian does not have",
 		`^vmi_configuration_test\.go.*test_id:1668\]`),
+	because(environment, "a kubelet that systemd runs", `^network/vmi_lifecycle\.go.*kubelet restarts`),
 	because(environment, "NetworkPolicies, which the local cluster's network does not enforce",
 		`test_id:(1511|1512|1514|1515)\]`),
 	because(environment, "Dropbear, Debian's kernel and busybox are in the guests in the place of the tests' own",
