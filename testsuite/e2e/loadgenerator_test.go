@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -117,12 +118,11 @@ func generateLoad(t *testing.T, program, workload, template string) (log *output
 	log = &output{}
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait(); close(ended) }()
-	t.Cleanup(func() { cancel(); _ = <-ended })
+	end := sync.OnceValue(cmd.Wait)
+	t.Cleanup(func() { cancel(); _ = end() })
 	return log, func() {
 		t.Helper()
-		require.NoError(t, <-ended, "the load generator's log ends with: %s", tail(log.String(), 20))
+		require.NoError(t, end(), "the load generator's log ends with: %s", tail(log.String(), 20))
 	}
 }
 

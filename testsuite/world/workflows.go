@@ -178,6 +178,9 @@ func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
 
 func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	info := workflow.GetInfo(ctx)
+	if info.WorkflowStartTime.IsZero() { // the test environment sets none for children
+		info.WorkflowStartTime = workflow.Now(ctx)
+	}
 	id := info.WorkflowExecution.ID
 	w := i.world
 	r := w.workflows.runs[id]
