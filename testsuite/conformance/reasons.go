@@ -160,6 +160,8 @@ var reasons = []reason{
 	because(feature, "the event NoSuitableNodesForHostModelMigration",
 		`^migration/host_model\.go.*(test_id:7505\]|SupportedHostModelMigrationCPU)`),
 	because(feature, "the annotation of virt-handler's heartbeat on nodes", `^vmi_lifecycle_test\.go.*test_id:1633\]`),
+	because(feature, "the label kubevirt.io/schedulable=true of a cordoned node, by which the tests uncordon it",
+		`^migration/eviction_strategy\.go.*with node tainted during node drain`),
 	because(feature, "a condition about the guest agent's version", `^compute/guest_agent\.go.*test_id:(5267|6958)\]`),
 	because(feature, "the event GuestPanicked", `Failed phase when a PanicDevice`),
 	because(feature, "a guest that is paused until it converges", `should pause the VMI and`),
