@@ -47,7 +47,7 @@ func TestTargetPodsFail(t *testing.T) {
 }
 
 // TestEvictions: a refused eviction and a pod that is gone are expected, a granted one is counted, and target pods and
-// those that do not run are left alone.
+// those that do not run are unchanged.
 func TestEvictions(t *testing.T) {
 	pod := func(name string, phase corev1.PodPhase, labels map[string]string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels},
