@@ -46,6 +46,9 @@ type handler struct {
 	written    sync.Map // the last version of each VMI that was written: a second write from it is refused
 }
 
+// machineType is the machine type that q35 stands for.
+const machineType = "pc-q35-7.2"
+
 // newHandler returns the handler of a node, whose events are recorded until the run's life ends.
 func newHandler(life context.Context, config *rest.Config, node string, g *guests) (*handler, error) {
 	config = rest.CopyConfig(config)
@@ -128,6 +131,8 @@ func (h *handler) heartbeat(ctx context.Context) error {
 		"labels": map[string]string{
 			kubevirt.NodeSchedulable: "true", kubevirt.DeprecatedCPUManager: "false",
 			kubevirt.SupportedMachineTypeLabel + "q35": "true", kubevirt.HostModelCPULabel + "EPYC": "true",
+			kubevirt.SupportedMachineTypeLabel + machineType: "true",
+			kubevirt.SupportedHostModelMigrationCPU + "EPYC": "true",
 		},
 		"annotations": map[string]string{kubevirt.VirtHandlerHeartbeat: time.Now().UTC().Format(time.RFC3339)},
 	}})
@@ -284,7 +289,7 @@ func define(vmi *kubevirt.VirtualMachineInstance) {
 
 // boot writes what is known of the running guest.
 func boot(vmi *kubevirt.VirtualMachineInstance) {
-	vmi.Status.Machine = &kubevirt.Machine{Type: "pc-q35-7.2"}
+	vmi.Status.Machine = &kubevirt.Machine{Type: machineType}
 	if vmi.Status.Memory != nil {
 		vmi.Status.Memory.GuestCurrent = vmi.Status.Memory.GuestAtBoot
 	}
