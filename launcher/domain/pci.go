@@ -1,6 +1,9 @@
 package domain
 
 import (
+	"maps"
+	"slices"
+
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -26,9 +29,9 @@ func arrangePCI(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) error {
 		return invalid("spec.domain.devices", "a conventional PCI device has an address on bus 1, which must be a port: the "+
 			"bridge of such a device is behind it")
 	}
-	// Each bridge is behind a port, and has the bus after those before it.
-	buses := max(portsInUse(d.Devices)+freePorts(d)+max(1, len(bridges))-1+len(bridges), highest(bridges))
-	for i := range buses { // 0 is the root complex
+	highest := slices.Max(slices.AppendSeq([]uint{0}, maps.Keys(bridges)))
+	buses := max(portsInUse(d.Devices, len(bridges))+freePorts(d)+len(bridges), int(highest)) // highest is a byte
+	for i := range buses {                                                                    // 0 is the root complex
 		index, model := count(i+1), "pcie-root-port"
 		if bridges[index] {
 			model = "pcie-to-pci-bridge"
@@ -37,15 +40,6 @@ func arrangePCI(d *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) error {
 			libvirtxml.DomainController{Type: "pci", Index: &index, Model: model})
 	}
 	return nil
-}
-
-// highest returns the highest of some buses; 0: there are none.
-func highest(buses map[uint]bool) int {
-	out := uint(0)
-	for bus := range buses {
-		out = max(out, bus)
-	}
-	return int(out) // a byte
 }
 
 // bridgesAsked returns the buses that must be bridges, because a conventional PCI device has an address there.
@@ -85,9 +79,9 @@ func freePorts(d *libvirtxml.Domain) int {
 	return max(portsTotal-used, portsFree)
 }
 
-// portsInUse counts the ports that libvirt's devices occupy. All conventional PCI devices without an address are behind
-// one bridge.
-func portsInUse(list *libvirtxml.DomainDeviceList) int {
+// portsInUse counts the ports that libvirt's devices occupy. Each bridge is behind one: the bridges that are asked for,
+// or the one of all conventional PCI devices.
+func portsInUse(list *libvirtxml.DomainDeviceList, bridges int) int {
 	used, bridge := 0, 0
 	for _, at := range pciDevices(list) {
 		switch at.kind {
@@ -98,7 +92,7 @@ func portsInUse(list *libvirtxml.DomainDeviceList) int {
 		case integrated, none: // always on the root complex
 		}
 	}
-	return used + bridge
+	return used + max(bridge, bridges)
 }
 
 // pciKind distinguishes where libvirt puts a device.

@@ -44,7 +44,7 @@ func startClusterAPI(t *testing.T) *output {
 	return start("cluster-api-provider-kubevirt", "--sync-period=5s")
 }
 
-// webhooks says where the API server reaches a manager's webhooks, and whose certificate it has.
+// webhooks has the address at which the API server reaches a manager's webhooks, and the CA of its certificate.
 type webhooks struct {
 	address string
 	ca      []byte

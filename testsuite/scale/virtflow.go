@@ -183,7 +183,7 @@ func (n simulated) report(context.Context) (contract.ReportNodeResult, error) {
 	return contract.ReportNodeResult{Report: contract.NodeReport{
 		Incarnation: n.name, Sequence: 1, Arch: "amd64", CPUVendor: "AMD",
 		Capabilities: &contract.HostCapabilities{
-			VirtType: "qemu", MachineTypes: []string{"q35", "pc-q35-7.2"}, CPUModels: []string{"EPYC"},
+			VirtType: "qemu", MachineTypes: []string{"q35", machineType}, CPUModels: []string{"EPYC"},
 			HostModel: "EPYC",
 		},
 	}}, nil
@@ -199,7 +199,7 @@ func (n simulated) start(ctx context.Context, in contract.StartDomainInput) (con
 		return contract.StartDomainResult{}, errSimulated
 	}
 	return contract.StartDomainResult{Domain: contract.DomainObservation{
-		PodUID: in.Pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: "pc-q35-7.2",
+		PodUID: in.Pod.UID, Sequence: 1, State: contract.DomainRunning, MachineType: machineType,
 		GuestMemory: 64 << 20,
 		Interfaces: []contract.DomainInterface{
 			{Name: "default", MAC: "02:00:00:00:00:01", PodInterfaceName: "eth0", LinkState: "up"}},
